@@ -1,4 +1,4 @@
-"""What is measured of one call: its time, and three counts, which do not jitter.
+"""Measures of one call, which are its time and three counts that do not jitter.
 
 `Calls` is the base of the benchmarks that measure a single compiled call: seconds, Python function
 calls, traces and XLA compilations.
@@ -18,7 +18,7 @@ FURTHER_CALLS = 3
 def python_calls(function):
     """How many Python functions are called in one call of `function`.
 
-    `function` is called once before, so that what happens only the first time is not counted. The
+    `function` is called once before, so that the work of a first call is not counted. The
     garbage collector is off during both calls: its callbacks would be counted too, and a collection
     between them may empty a cache that the first call has filled.
     """
@@ -59,7 +59,7 @@ class Calls(abc.ABC):
 
     @abc.abstractmethod
     def setup(self, *parameters):
-        """Make the call, once in a process: asv calls this before every sample."""
+        """Make the call, once in a process, because asv calls this before every sample."""
 
     def time_call(self, *parameters):
         """Seconds of one call, until its output is ready."""

@@ -1,6 +1,6 @@
-"""What XLA compiles the guide's steps to, for more devices than this machine has.
+"""Counts of the guide's steps, as XLA compiles them for more devices than this machine has.
 
-Nothing is run: the figures are read from the compiled program. Each platform and number of devices
+No step is run: the counts are read from the compiled program. Each platform and number of devices
 is compiled for in a process of its own, `python -m benchmarks.compilation PLATFORM
 IMPLEMENTATION... on MESH...`, because the number of fake devices is fixed when a process starts,
 and because libtpu aborts the process on an error.
@@ -26,7 +26,7 @@ TPU = {"tpu v5e 4x4": "v5e:4x4", "tpu v5e 8x8": "v5e:8x8", "tpu v5e 16x16": "v5e
 
 
 def facts(compiled):
-    """What a compiled program costs on each device: collectives, bytes of memory, FLOPs.
+    """The cost of a compiled program on each device, in collectives, bytes of memory and FLOPs.
 
     The figures are the same whenever the same program is compiled.
     """
@@ -42,7 +42,7 @@ def facts(compiled):
 
 
 def devices_of(platform):
-    """The fake devices of the host for `cpu`; else those of a TPU topology, which only compile."""
+    """The fake devices of the host for `cpu`, else the devices of a TPU topology to compile for."""
     if platform == "cpu":
         return jax.devices()
     from jax.experimental import topologies
@@ -65,7 +65,7 @@ def compiled(platform, implementations, meshes):
 
 
 def compiled_in_a_process(platform, count, implementations, meshes):
-    """What `compiled` gives, from a new process with `count` fake devices of the host.
+    """Run `compiled` in a new process with `count` fake devices of the host; return its facts.
 
     Raises:
       RuntimeError: The process failed.
@@ -141,7 +141,7 @@ class Compilation:
         return self.facts["arguments"]
 
     def track_flops(self, cache, *parameters):
-        """Floating-point operations as XLA counts them: it counts the body of a loop once."""
+        """Floating-point operations as XLA counts them, with the body of a loop counted once."""
         return self.facts["flops"]
 
     track_all_gathers.unit = "collectives"

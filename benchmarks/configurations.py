@@ -49,14 +49,14 @@ class Configuration:
 
     @property
     def group(self):
-        """The benchmarks that must be measured together: those of a class with `setup_cache`."""
+        """The benchmarks that must be measured together, as all of a class with `setup_cache`."""
         if hasattr(self.owner, "setup_cache"):
             return self.benchmark.rpartition(".")[0]
         return self.benchmark
 
     @property
     def jitters(self):
-        """Whether a `track_*` figure differs from run to run: then the gate cannot compare it."""
+        """Whether a `track_*` figure differs between runs, so that the gate cannot compare it."""
         return getattr(getattr(self.owner, self.method), "jitters", False)
 
     @contextlib.contextmanager
@@ -64,7 +64,7 @@ class Configuration:
         """The benchmark as a call without arguments, between its setup and its teardown.
 
         Raises:
-          NotImplementedError: The library, or the feature of it, is not there.
+          NotImplementedError: The library is not installed, or lacks the feature.
         """
         benchmark = self.owner()
         arguments = self.parameters
@@ -80,7 +80,7 @@ class Configuration:
 
 @functools.cache
 def _cached_setup(owner, implementation):
-    """What `setup_cache` makes once for all methods of a class, for one implementation only."""
+    """The `setup_cache` of a class for one implementation, run once for all its methods."""
     return owner().setup_cache(implementation)
 
 

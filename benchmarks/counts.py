@@ -8,6 +8,7 @@ left out.
 import argparse
 import contextlib
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -37,7 +38,13 @@ def main(arguments):
     parser = argparse.ArgumentParser("python -m benchmarks.counts", description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--select", default="", help="a regular expression for names")
+    parser.add_argument(
+        "--implementation", default="", metavar="NAME|MODULE:ATTR|FILE",
+        help="an adapter, as `scutch run` takes it, to be counted beside the others",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
+    if options.implementation:
+        os.environ["SCUTCH_IMPLEMENTATION"] = options.implementation
     ask_for_devices(8)
     figures = counts(options.select)
     if not figures:

@@ -1,4 +1,4 @@
-"""The overhead of one lifted call: the function does next to nothing.
+"""The overhead of one lifted call of a function that does next to nothing.
 
 The floor, `jax`, is the plain JAX transformation on the list of arrays that the object holds.
 `time_*` are seconds, for people. `track_*` are counts, which do not jitter, for the gate. An
@@ -33,7 +33,7 @@ def one_device():
 
 
 def plain_call(kind, arrays):
-    """The floor: a plain transformed function of a flat list of arrays.
+    """The floor, which is a plain transformed function of a flat list of arrays.
 
     Raises:
       NotImplementedError: This JAX lacks the transformation.
@@ -71,7 +71,7 @@ def nnx_call(implementation, kind, arrays):
     """A lifted function of an object that holds the arrays in layers of four.
 
     Raises:
-      NotImplementedError: The library, or a feature of it, is not there.
+      NotImplementedError: The library is not installed, or lacks a feature.
     """
     nnx = loaded(NNX[implementation.split()[0]], "jit", *NEEDED.get(kind.split()[0], ()))
     mesh = one_device()
@@ -81,7 +81,7 @@ def nnx_call(implementation, kind, arrays):
             for i in range(LAYER):
                 setattr(self, f"p{i}", nnx.Param(jnp.ones(3) * (start + i)))
 
-    # An `nnx.List` is what all releases with `nnx.List` take; older ones take a list.
+    # Every release that has `nnx.List` accepts one; older releases get a list as an attribute.
     layers = [Layer(start) for start in range(0, arrays, LAYER)]
     model = nnx.List(layers) if hasattr(nnx, "List") else types.SimpleNamespace(layers=layers)
     x = jnp.ones(3)
@@ -158,7 +158,7 @@ def call_of(implementation, kind, arrays):
 
 
 def is_too_slow(implementation, kind, arrays):
-    """Whether a call takes minutes: Flax traces a shard_map that is not jitted on every call."""
+    """Whether a call takes minutes, as Flax traces a shard_map without `jit` on every call."""
     return implementation.startswith("flax") and kind == "shard_map" and arrays > 32
 
 
@@ -247,7 +247,7 @@ class Ratio:
     unit = "times plain JAX"
 
     def track_ratio(self, kind, arrays):
-        """The median ratio of times; the aim: 1.3 from 32 arrays on, 2 for 4, 1.5 for shard_map."""
+        """The median ratio of times; aims are 1.3 from 32 arrays on, 2 for 4, 1.5 for shard_map."""
         calls = [call_of(name, kind, arrays) for name in ("jax", "reference")]
         return paired(*calls, max(40, 20_000 // (arrays + 20)))[0]
 

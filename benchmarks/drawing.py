@@ -1,4 +1,4 @@
-"""How measured figures are shown: `figure_text` writes one, `line_chart` draws many as SVG.
+"""Measured figures as text and pictures, by `figure_text` and by `line_chart`, which draws SVG.
 
 The README's picture and the nightly site are both drawn here. The module needs only the standard
 library, because `benchmarks` is also imported beside old versions of the package.
@@ -83,7 +83,7 @@ DOCUMENT = Frame(640, 380, 70, 110, 50, 50, names=True)
 
 @dataclass(frozen=True)
 class _Scale:
-    """An axis: which pixel a value is drawn at.
+    """The scale of an axis, which gives the pixel of a value.
 
     Args:
       low: The value at `start`.
@@ -129,11 +129,11 @@ def line_chart(
       series: The points of each line as pairs of x and y, both in ascending x. With `logarithmic`
         every y is above zero.
       unit: Unit of the y axis, as in `figure_text`.
-      x_label: What stands under the x axis.
+      x_label: The label under the x axis.
       logarithmic: Whether the y axis is logarithmic, with a line for each power of ten; if not, it
         begins at zero.
       frame: Size and margins.
-      title: What stands over the chart.
+      title: The title over the chart.
       style: CSS that the element brings along; without it the page that holds the element has it.
 
     Returns:

@@ -1,6 +1,7 @@
-"""What a verdict takes: a run of the profile `quick`, from its start to its report.
+"""The cost of a verdict, measured on runs of the profile `quick` from start to report.
 
-Each run compiles everything anew, tries one law at a time, and judges what `quick` has chosen.
+Each run compiles everything anew, tries one law at a time, and judges the requirements that
+`quick` selects.
 """
 
 import importlib.util
@@ -21,8 +22,8 @@ def judged(implementation):
     """The report of a run, with the CPU seconds of all its processes as `seconds`.
 
     Raises:
-      RuntimeError: The run ended without a verdict, as one of an older suite does that does not
-        know the options.
+      RuntimeError: The run ended without a verdict, as when an older suite does not know the
+        options.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryDirectory() as folder:
@@ -54,28 +55,28 @@ class Quick:
         return {name: judged(name) for name in wanted if importlib.util.find_spec(PACKAGES[name])}
 
     def setup(self, cache, implementation, part):
-        """Look up the requirements of the part; an implementation that is not there is skipped."""
+        """Look up the part's requirements; an implementation that is not installed is skipped."""
         if implementation not in cache:
             raise NotImplementedError(f"{implementation} is not there")
         rows = cache[implementation]["requirements"]
         self.rows = [one for one in rows if part == WHOLE or one["id"].startswith(f"{part}/")]
 
     def track_cpu_seconds(self, cache, implementation, part):
-        """CPU seconds of its laws; as a whole, of all processes with their start."""
+        """CPU seconds of the part's laws; for `all`, of all processes with their start."""
         if part == WHOLE:
             return cache[implementation]["seconds"]
         return sum(one["cost"]["cpu"] for one in self.rows)
 
     def track_peak_memory(self, cache, implementation, part):
-        """The most memory of a process that tries its laws, and those before them."""
+        """The most memory of a process that tries the part's laws, and any laws before them."""
         return max((one["cost"]["peak"] for one in self.rows), default=0)
 
     def track_programs(self, cache, implementation, part):
-        """The programs that XLA compiles for its laws."""
+        """The programs that XLA compiles for the part's laws."""
         return sum(one["cost"]["compiled"] for one in self.rows)
 
     def track_inputs(self, cache, implementation, part):
-        """The inputs that its laws are tried on."""
+        """The inputs that the part's laws are tried on."""
         return sum(one["examples"] for one in self.rows)
 
     track_cpu_seconds.unit = "s"

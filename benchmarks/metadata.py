@@ -52,7 +52,7 @@ def calls(implementation, boxes):
 class Trees:
     """One call of one function on a whole tree of boxes."""
 
-    params = (["reference", "flax", "jax"], list(FUNCTIONS), [100, 1000, 10000])
+    params = ([*METADATA, "jax"], list(FUNCTIONS), [100, 1000, 10000])
     param_names = ("implementation", "function", "boxes")
 
     def setup(self, implementation, function, boxes):

@@ -71,7 +71,7 @@ def rows(mesh):
             "dispatch.Dispatch.track_python_calls({}, forward, 256)"
         ),
     }
-    if mesh == HOST_MESH:  # what is counted are bytes between the fake devices of the host
+    if mesh == HOST_MESH:  # this row counts bytes between the fake devices of the host
         found["bytes between devices in a train step"] = (
             f"compilation.Compilation.track_bytes_moved{unrolled}"
         )
@@ -85,7 +85,7 @@ def measured(template):
       template: The name of a configuration, with `{}` for the implementation.
 
     Returns:
-      For each implementation that is there, seconds of one call or a count. Seconds are the least
+      For each installed implementation, seconds of one call or a count. Seconds are the least
       over several rounds; the implementations alternate within a round.
     """
     known = {each.name: each for each in configurations("time_", "track_")}
@@ -123,7 +123,7 @@ def cell(template, value):
 
 
 def conditions(mesh):
-    """One sentence on how the figures were measured: machine, devices, versions and date.
+    """One sentence on the machine, devices, versions and date of the measurement.
 
     Args:
       mesh: The name of the mesh that the guide's steps ran on.
@@ -143,7 +143,7 @@ def section(measurable, figures, under):
 
     Args:
       measurable: The configuration of each row, by its label, as `rows` gives them.
-      figures: For each label, the figure of each implementation that is there.
+      figures: For each label, the figure of each installed implementation.
       under: The conditions, which stand under the table.
 
     Returns:

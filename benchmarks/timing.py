@@ -2,8 +2,8 @@
 
 The gate starts one `python -m benchmarks.timing` for each of two trees. The process answers each
 line `NUMBER NAME` with the seconds of one call of the benchmark, the least over several blocks of
-NUMBER calls. For the number 0 it answers how many calls make a block. It answers `absent` where the
-benchmark, or what it measures, is not there.
+NUMBER calls. For the number 0 it answers how many calls make a block. It answers `absent` if its
+tree lacks the benchmark, or the measured implementation lacks the feature or is not installed.
 """
 
 import sys
@@ -17,7 +17,7 @@ BLOCKS = 5
 
 
 def seconds(call, number, blocks=BLOCKS):
-    """Seconds of one call: the least over several blocks of `number` calls."""
+    """Seconds of one call, the least over several blocks of `number` calls."""
     return min(_block(call, number) for _ in range(blocks))
 
 

@@ -24,8 +24,8 @@ def environment_of(tree: Path, platform: str = "cpu") -> dict[str, str]:
 
     Args:
       tree: A checkout, or a folder with the two package roots of one.
-      platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. The host's devices are there beside
-        those of an accelerator.
+      platform: JAX's name of the platform, such as `cpu`, `cuda` or `tpu`. Besides an accelerator,
+        the process can use the devices of the host.
 
     Returns:
       This process's variables, changed so that the process imports the packages of `tree` (under
@@ -44,14 +44,14 @@ def output_of(
 
     Args:
       command: The program and its arguments.
-      failure: What the error begins with, such as `no benchmarks`.
-      environment: All its environment variables; without it, those of this process.
+      failure: The beginning of the error's text, such as `no benchmarks`.
+      environment: All its environment variables; None gives it the variables of this process.
 
     Returns:
-      What it prints, without white space around it.
+      The text that the program prints, without white space around it.
 
     Raises:
-      NothingMeasured: It failed; the text ends with what it wrote to stderr.
+      NothingMeasured: The program failed; the error's text ends with the program's stderr.
     """
     done = subprocess.run(
         command, cwd=ROOT, env=environment, check=False,
@@ -63,7 +63,7 @@ def output_of(
 
 
 def git(*arguments: str) -> str:
-    """What a git command prints in the checkout, without white space around it.
+    """Run a git command in the checkout; returns its output, without white space around it.
 
     Raises:
       NothingMeasured: The command failed.

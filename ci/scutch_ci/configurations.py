@@ -1,7 +1,7 @@
 """The configurations of the benchmarks: each benchmark with each combination of its parameters.
 
-They are listed by `python -m benchmarks.configurations` in the environment where they will be
-measured, because which benchmarks there are depends on the libraries there.
+`python -m benchmarks.configurations` lists them in the environment where they will be measured,
+because some benchmarks exist only with certain libraries.
 """
 
 import json
@@ -36,7 +36,7 @@ class Configuration:
 
     @property
     def asv_name(self) -> str:
-        """The text that asv matches a selection with: the parameters are written as literals."""
+        """The text that asv matches a selection with, in which the parameters are literals."""
         return f"{self.benchmark}({', '.join(self.parameters)})"
 
 
@@ -62,6 +62,6 @@ def configurations(python: str, *prefixes: str) -> list[Configuration]:
 
 
 def gate_name(key: Key) -> str:
-    """The name of a configuration as the gate has it: texts among the parameters have no quotes."""
+    """The name that the gate uses for a configuration; its text parameters have no quotes."""
     name, parameters = key
     return f"{name}({', '.join(each.strip(chr(39)) for each in parameters)})"

@@ -1,8 +1,9 @@
 """The command `ci/conformance`: judge the reference, the installed Flax and orbax-export.
 
 Without options it judges each of them on all processors, prints one table of all, and writes a JSON
-report of each and HTML pages to `build/conformance`. Meanwhile it says which part is running, how
-far that has come and what is left. With options it runs `pytest conformance` with them.
+report of each and HTML pages to `build/conformance`. Meanwhile it prints which implementation is
+being judged, how many of its laws were tried, and how much time is left. With options it runs
+`pytest conformance` with them.
 """
 
 import json
@@ -18,10 +19,12 @@ from scutch_ci.waiting import waiting
 
 OUTPUT = ROOT / "build" / "conformance"
 COMPILED = ROOT / "build" / "compiled"
-"""What Python compiled is kept here, and what XLA compiled for trials: the judge has folders of its
-own, one for each implementation."""
+"""The folder for Python's bytecode, and for the programs that XLA compiles in trials.
+
+The judge keeps XLA's programs in folders of its own, one for each implementation.
+"""
 EVERY = 20.0
-"""Seconds between lines about how far the judging has come, where there is no terminal."""
+"""Seconds between two lines of progress, where there is no terminal."""
 _AGAIN = 0.1
 IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
@@ -63,15 +66,19 @@ def report_path(implementation: str) -> Path:
 
 
 def environment() -> dict[str, str]:
-    """The environment variables of a process that judges: Python keeps what it compiles."""
+    """This process's environment variables, with a folder where Python keeps its bytecode.
+
+    `PYTHONDONTWRITEBYTECODE` is left out. A `PYTHONPYCACHEPREFIX` of the user's stays.
+    """
     given = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {"PYTHONPYCACHEPREFIX": str(COMPILED / "python"), **given}
 
 
 def trying_environment() -> dict[str, str]:
-    """The same where JAX, too, keeps what it compiles, in one folder for all trials.
+    """The variables of `environment`, with settings that make JAX keep its compiled programs.
 
-    Never for measuring: a program that was compiled before takes no time to compile.
+    All trials share one folder. Never measure with these variables: a program in that folder takes
+    no time to compile.
     """
     return {
         "JAX_COMPILATION_CACHE_DIR": str(COMPILED / "trials"),
@@ -110,10 +117,10 @@ class Tried:
     """The laws that a run has tried so far, read from the file that `--resume` keeps.
 
     Args:
-      file: The file, which the run begins.
-      laws: How many were tried.
-      broken: How many of them were broken, in no known way.
-      first: What the first one did.
+      file: The file; the run creates it.
+      laws: How many laws were tried.
+      broken: How many of them failed, crashed or timed out in a way that is not known.
+      first: The requirement and the outcome of the first trial; empty before it ends.
     """
 
     file: Path
@@ -123,7 +130,7 @@ class Tried:
     _read: int = 0
 
     def look(self) -> None:
-        """Read what was added to the file."""
+        """Count the trials that the run has added to the file since the last call."""
         if not self.file.exists():
             return
         with self.file.open("rb") as file:
@@ -138,14 +145,14 @@ class Tried:
             self.laws, self.broken = self.laws + 1, self.broken + bad
 
     def __str__(self) -> str:
-        """How many were tried, and how many broken."""
+        """The number of laws that were tried, and the number that broke."""
         return f"{self.laws} laws tried, {self.broken} broken"
 
 
 def judge_part(name: str) -> int:
     """Judge one implementation, and show how far that has come; returns an exit code."""
     tried, log = Tried(OUTPUT / f"{name}.trials"), OUTPUT / f"{name}.log"
-    tried.file.unlink(missing_ok=True)  # which an interrupted command may have left
+    tried.file.unlink(missing_ok=True)  # an interrupted command may have left it
     options = (*judging_options(name, report_path(name)), f"--resume={tried.file}")
     started = time.monotonic()
     with log.open("w", encoding="utf-8") as output:

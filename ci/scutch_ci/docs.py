@@ -1,9 +1,9 @@
-"""The command `ci/docs`: build the documentation with what was judged and measured.
+"""The command `ci/docs`: build the documentation, with the newest verdicts and figures.
 
 Its pages are the templates in `docs/`, and pages about each requirement, each finding and each
-public module. What `ci/conformance`, `ci/mutants` and `ci/nightly` have left in `build` is shown on
-them. The result is one site that opens from disk without a network. Every warning of Sphinx is an
-error, and so is every link inside the site that leads nowhere.
+public module. They show the results that `ci/conformance`, `ci/mutants` and `ci/nightly` wrote to
+`build`. The result is one site that opens from disk without a network. Every warning of Sphinx is
+an error, and so is every link inside the site that leads nowhere.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def evidence_in(folder: Path) -> pages.Evidence:
-    """What `ci/conformance` and `ci/mutants` have left in a folder.
+    """The reports of `ci/conformance` and the results of `ci/mutants` in a folder.
 
     Raises:
       ReportError: A report cannot be read.
@@ -115,7 +115,7 @@ def _reference_first(path: Path) -> tuple[bool, str]:
 
 
 def evidence_of_night(state: Path) -> pages.Evidence:
-    """What the last nightly that came to its end has found.
+    """The reports, planted faults and first page of the last nightly that came to its end.
 
     Args:
       state: The folder of all nights.
@@ -138,7 +138,7 @@ def evidence_of_night(state: Path) -> pages.Evidence:
 
 
 def copy_graphs(graphs: Path, site: Path) -> None:
-    """Put asv's site into the documentation, with its look and a way back.
+    """Copy asv's site into the documentation, with the documentation's style and links to it.
 
     Args:
       graphs: The folder of asv's site, as a nightly publishes it.
@@ -183,7 +183,11 @@ def sphinx(builder: str, source: Path, output: Path) -> int:
 
 
 def what_the_guides_run() -> str:
-    """A digest of what the guides show: they are run anew when it has changed."""
+    """A digest of the code that the guides run, which names the cache of their outputs.
+
+    It covers this Python, the reference, the judge's models and the pins. When one of them changes,
+    Sphinx runs the guides again.
+    """
     shown = (
         "reference/scutch_reference/**/*.py",
         "conformance/scutch/models/*.py",

@@ -1,8 +1,8 @@
 """The check `docstyle` of `ci/test`: every public docstring of both packages is a contract.
 
-It reads the source with `ast`, imports nothing, and reports `file:line: name: what is missing`. A
-name is *public* if no part of it begins with an underscore; laws are left out, because their
-docstrings are sentences of another form. The rules:
+It reads the source with `ast`, imports nothing, and reports `file:line: name: fault`. A name is
+*public* if no part of it begins with an underscore. Laws are left out, because their docstrings are
+sentences of another form. The rules:
 
 - A module says its idea in two lines or more. One line is enough for a package's `__init__`, and
   for a module of fewer than ten statements.
@@ -15,10 +15,11 @@ docstrings are sentences of another form. The rules:
 - `Raises:` names each exception that the function's own body raises by `raise X(...)`.
 - An error class shows `Wrong` code and `Right` code, in an indented block or a doctest. A class
   that other errors extend needs no example.
-- A method that overrides one of a class in these packages inherits its docstring, and what it does
-  not repeat. Special methods, such as `__eq__`, need none. Neither do pytest's hooks: pytest
-  documents them. A fixture takes other fixtures, and `draw` of a composite strategy is
-  Hypothesis's: they need no entry.
+- A method that overrides a documented method of these packages needs no docstring. If it has one,
+  it need not repeat `Args:`, `Returns:` and the `Raises:` entries of the other one.
+- Special methods, such as `__eq__`, need no docstring. Neither do pytest's hooks: pytest documents
+  them. The parameters of a fixture need no entry, because pytest passes them. Neither does `draw`
+  of a composite strategy, which Hypothesis passes.
 
 ```python
 def scale(value, factor, axis):
@@ -66,9 +67,9 @@ class Finding:
 
     Args:
       file: The path, from the root of the checkout.
-      line: Where the name is defined.
+      line: The line that defines the name.
       name: The name, with its class.
-      text: What is missing.
+      text: The fault, such as `has no docstring`.
     """
 
     file: str
@@ -109,11 +110,11 @@ class Contract:
 
 @dataclass(frozen=True)
 class Class:
-    """What the rules need to know of a class.
+    """The bases and the methods of one class.
 
     Args:
       bases: The last parts of the names of its bases.
-      methods: Its functions by name.
+      methods: The functions in its body, by name.
     """
 
     bases: tuple[str, ...]
@@ -121,7 +122,7 @@ class Class:
 
 
 class Classes:
-    """All classes of the packages, by name: which methods override, and which classes are errors.
+    """All classes of the packages, to tell which methods override and which classes are errors.
 
     Args:
       trees: The modules.
@@ -145,7 +146,7 @@ class Classes:
             yield from self._ancestors(base, (*seen, name))
 
     def overridden(self, owner: str, method: str) -> Contract | None:
-        """The contract of the nearest documented method that one overrides, if there is one."""
+        """The contract of the nearest documented method that `owner.method` overrides, or None."""
         for base in self._ancestors(owner):
             found = self._known[base].methods.get(method) if base in self._known else None
             if found and ast.get_docstring(found):
@@ -153,20 +154,20 @@ class Classes:
         return None
 
     def is_error(self, name: str) -> bool:
-        """Whether a class is an exception that none of these packages extends."""
+        """Whether a class is an exception that no class of these packages extends."""
         ends = ("Error", "Exception", "Warning")
         return name not in self._extended and any(b.endswith(ends) for b in self._ancestors(name))
 
 
 def findings(files: Sequence[Path], root: Path) -> list[Finding]:
-    """What breaks a rule in these files, in their order.
+    """The faults in the docstrings of Python files.
 
     Args:
       files: Python files; bases of classes are looked up among them.
       root: The folder that paths are reported from.
 
     Returns:
-      The findings.
+      A finding for each fault, in the order of `files`.
     """
     trees = {file: ast.parse(file.read_text("utf-8")) for file in files}
     classes = Classes(list(trees.values()))
@@ -182,7 +183,7 @@ Complaint = tuple[int, str, str]
 
 
 def _of_module(file: Path, tree: ast.Module, classes: Classes) -> Iterator[Complaint]:
-    """What breaks a rule in a module, and in the public names that it defines."""
+    """The faults in the docstrings of a module and of the public names that it defines."""
     lines = [line for line in (ast.get_docstring(tree) or "").splitlines() if line.strip()]
     tiny = sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) < TINY_MODULE
     if not lines:
@@ -197,7 +198,7 @@ def _of_module(file: Path, tree: ast.Module, classes: Classes) -> Iterator[Compl
 
 
 def _of_class(node: ast.ClassDef, classes: Classes) -> Iterator[Complaint]:
-    """What breaks a rule in a class and its public methods."""
+    """The faults in the docstrings of a class and of its public methods."""
     contract = Contract.of(node)
     problems = [*_first_sentence(contract), *_args(contract, _constructor_parameters(node))]
     if contract.text and classes.is_error(node.name):
@@ -212,7 +213,10 @@ def _of_class(node: ast.ClassDef, classes: Classes) -> Iterator[Complaint]:
 
 
 def _of_function(node: Function, name: str, inherited: Contract | None) -> Iterator[Complaint]:
-    """What breaks a rule in a function or a method, which may inherit a contract."""
+    """The faults in the docstring of a function or a method.
+
+    `inherited` is the contract of the method that it overrides; None if it overrides none.
+    """
     contract = Contract.of(node)
     decorators = set(map(_last_name, node.decorator_list))
     if decorators & {"overload", "setter", "deleter"} or (inherited and not contract.text):
@@ -232,7 +236,7 @@ def _of_function(node: Function, name: str, inherited: Contract | None) -> Itera
 
 
 def _first_sentence(contract: Contract) -> Iterator[str]:
-    """What is wrong with the first line."""
+    """The fault that a docstring is missing, or does not begin with one sentence on one line."""
     first = contract.text.partition("\n")[0]
     bare = _CODE.sub("code", first)
     if not contract.text:
@@ -242,7 +246,7 @@ def _first_sentence(contract: Contract) -> Iterator[str]:
 
 
 def _args(contract: Contract, parameters: Sequence[str]) -> Iterator[str]:
-    """The parameters that have no entry, if there are enough of them to need any."""
+    """The fault that `Args:` lacks parameters, if there are enough of them to need entries."""
     documented = contract.entries("Args", "Attributes")
     missing = [
         name
@@ -286,7 +290,7 @@ def _constructor_parameters(node: ast.ClassDef) -> list[str]:
 
 
 def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """What is inside a function, but not inside the functions and classes that it defines."""
+    """The nodes of a function, without the functions, classes and lambdas that it defines."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (*_FUNCTIONS, ast.ClassDef, ast.Lambda)):
             yield child
@@ -325,7 +329,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def checked_files() -> list[Path]:
-    """The Python files of both packages, but for the laws."""
+    """The Python files of both packages, without the laws."""
     left_out = [ROOT / folder for folder in LEFT_OUT]
     return [
         file
@@ -336,7 +340,7 @@ def checked_files() -> list[Path]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the findings, of all files or of those named; returns 1 if there are any."""
+    """Print the findings in the named files, or in all files; returns 1 if there are any."""
     named = [Path(each).resolve() for each in arguments]
     files = checked_files()
     found = findings(files, ROOT)

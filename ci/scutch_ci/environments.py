@@ -1,4 +1,4 @@
-"""The environments that a nightly judges and measures in: Pythons, each with its packages."""
+"""The environments that a nightly judges and measures in, each a Python with its packages."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from scutch_ci.checkout import ROOT, NothingMeasured, environment_of, output_of
 
 PINNED = {"py311": ("python3.11",), "py312": ("python3.12", "python3.13")}
-"""The files of pins, and the interpreters that each one fits."""
+"""The interpreters that each file of pins fits."""
 
 SHOWN = ("jax", "flax", "libtpu")
 DESCRIBE = """
@@ -28,9 +28,10 @@ class Environment:
     """A Python with packages.
 
     Args:
-      name: Short, and the same every night, such as `py3.11`.
+      name: A short name, the same every night, such as `py3.11`.
       python: The absolute path of its interpreter.
-      versions: Of Python and of the packages in `SHOWN`, and under `packages` a digest of all.
+      versions: The versions of Python and of the packages in `SHOWN`; under `packages`, a digest of
+        the versions of all packages.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Environment:
 
 
 def chosen(pythons: Sequence[str]) -> list[Environment]:
-    """The environments of these interpreters, or of the pins where none is named.
+    """The environments of these interpreters; without any, the environments of the pins.
 
     Raises:
       NothingMeasured: An interpreter does not run, or two environments are the same.
@@ -97,7 +98,7 @@ def told_apart(environments: Sequence[Environment]) -> list[Environment]:
 
 
 def pinned() -> list[Environment]:
-    """The environment that runs this, and those of the other pins whose Python is installed."""
+    """This process's environment, and one for each other file of pins whose Python is installed."""
     found = [described(sys.executable)]
     for pins, names in PINNED.items():
         if any(f"py{name.removeprefix('python')}" == found[0].name for name in names):

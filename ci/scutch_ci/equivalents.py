@@ -1,4 +1,7 @@
-"""Faults that nobody could tell, as ci/mutants.toml lists them with the reason; none is planted."""
+"""The faults that no law can notice, as `ci/mutants.toml` lists them.
+
+Each entry gives a reason and matches one fault or several. `ci/mutants` does not plant them.
+"""
 
 import re
 import tomllib
@@ -16,18 +19,18 @@ LISTED = ROOT / "ci" / "mutants.toml"
 
 @dataclass(frozen=True)
 class Listed:
-    """An entry of ci/mutants.toml: what nobody could tell, with the reason.
+    """One entry of `ci/mutants.toml`, which matches faults that no law can notice.
 
     Args:
-      implementation: The one that it is about.
-      file: Of its package, or a pattern: `*` for all.
-      reason: Why no law can tell.
-      function: A function or class in which no fault counts, or, with `taken`, this one does not.
-      holds: A regular expression; only a fault that replaces a text with it does not count.
-      under: A regular expression; only a fault in a block does not count that begins with a line
-        with it, such as `if x is None:`.
-      taken: The lines that the fault takes away, joined, for one fault.
-      added: The lines that it adds.
+      implementation: The implementation that holds the faults, as in `Subject.where`.
+      file: The file that holds them, relative to its package, or a pattern such as `*`.
+      reason: Why no law can notice them.
+      function: A function or class around them, or `*`; with `taken` it may be empty.
+      holds: A regular expression that matches somewhere in the text that the fault replaces.
+      under: A regular expression that matches in the first line of a block around the fault, such
+        as `if x is None:`.
+      taken: The lines that the fault removes, joined as in `Fault.changed_lines`; empty for any.
+      added: The lines that the fault adds, joined in the same way; ignored without `taken`.
     """
 
     implementation: str
@@ -41,13 +44,13 @@ class Listed:
 
 
 def listed(file: Path = LISTED) -> tuple[Listed, ...]:
-    """The entries of ci/mutants.toml."""
+    """Read the entries of `ci/mutants.toml`."""
     content = tomllib.loads(file.read_text("utf-8"))
     return tuple(Listed(**each) for each in content.get("equivalent", ()))
 
 
 def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool:
-    """Whether a fault is one that nobody could tell."""
+    """Whether one of the entries matches a fault."""
     source = subject.sources[fault.file]
     replaced = source.encode()[slice(*fault.span)].decode()
     about = [
@@ -70,7 +73,7 @@ def is_listed(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> bool
 
 
 def blocks(source: str, number: int) -> list[str]:
-    """The lines that begin the blocks in which a line stands, from 1; last, an empty one."""
+    """The first lines of the blocks around line `number` (from 1), innermost first, then `""`."""
     *before, line = source.splitlines()[:number]
     indent, found = len(line) - len(line.lstrip()), []
     for each in reversed(before):

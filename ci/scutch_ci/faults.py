@@ -1,21 +1,22 @@
-"""Faults that can be planted in a file of Python: one small change of its text each.
+"""Faults that can be planted in a Python file, each one small change of its text.
 
-A *fault* is what a programmer might have got wrong: a comparison the other way round, a condition
-that is missing, an update that is not made. `faults_in` lists those of a file, in the order of its
-text. None of them changes a type annotation, a docstring, a warning, or what an error says: no law
-could tell.
-Nor are some options changed: `strict` of `zip` says to the reader what the code before has made
-sure of, `slots` of a dataclass saves memory, `repr` is about what it prints as, a file's `encoding`
-is UTF-8 without it wherever laws are tried, and `autograph` is about branches and loops on
-TensorFlow's tensors, of which a function of JAX has none.
+A *fault* is an error that a programmer might have made: a comparison turned round, a condition left
+out, an update forgotten. `faults_in` lists the faults of a file in the order of its text. No fault
+changes a type annotation, a docstring, a warning or the message of an error, because no law could
+notice it.
+
+Some keyword arguments stay unchanged for the same reason. `strict` of `zip` checks a length that
+the code before has already made sure of. `slots` of a dataclass saves memory. `repr` changes how an
+object prints. The `encoding` of a file is UTF-8 by default wherever laws are tried. `autograph`
+converts branches and loops on TensorFlow's tensors, which a function of JAX does not have.
 
     source = "def longest(a, b):\n    return a if len(a) > len(b) else b\n"
     [fault.new for fault in faults_in(source, "example.py")]
     # ['return None', 'len(a) <= len(b)']
 
-No library does this for us here: those that exist rewrite the installed files, run one test command
-for each change, or take a parser of their own, which is none of the pins. Python's `ast` tells
-where each expression stands, which is all that it takes.
+We use no library for this: the existing ones rewrite the installed files, run one test command for
+each change, or need a parser that is not among the pins. Python's `ast` gives the position of each
+expression, and nothing else is needed.
 """
 
 import ast
@@ -45,13 +46,13 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mod: ast.FloorDiv,
 }
 INVERTED = (ast.Compare, ast.UnaryOp)
-"""Conditions that are turned round as expressions."""
+"""Conditions that are inverted as expressions of their own, not as the test of an `if`."""
 LEFT_OUT = (ast.JoinedStr, ast.Raise, ast.Assert)
-"""Nodes in which nothing is planted; an error as a whole can be left out."""
+"""Nodes whose parts are not changed; a whole `raise` statement can become `pass`."""
 UNSEEN = ("overload", "dataclass_transform", "cast", "TypeVar", "warn")
-"""What decorates or is called for type checkers or people alone."""
+"""Decorators and functions that only type checkers and people read, so that no law can notice."""
 KEYWORDS_UNSEEN = ("strict", "slots", "repr", "encoding", "autograph", "maxsize")
-"""Keywords that change nothing of what a program computes."""
+"""Keyword arguments that do not change the values that a program computes."""
 
 Span = tuple[int, int]
 
@@ -64,10 +65,10 @@ class Fault:
       file: The file, relative to its package.
       line: Its first changed line, from 1.
       scope: The classes and functions around it, such as `Variable.set_value`; empty outside. A
-        class without functions counts as what is around it.
-      in_function: Whether it stands in a function, so that only who calls that can see it.
-      span: Where the text stands that is replaced: its first byte, and the first byte after it.
-      new: What stands there instead.
+        class without functions adds no name.
+      in_function: Whether it stands in a function, so that only a caller of that function sees it.
+      span: The position of the replaced text: its first byte, and the first byte after it.
+      new: The text that replaces it.
     """
 
     file: str
@@ -98,7 +99,7 @@ class Fault:
         return "\n".join(difflib.unified_diff(*lines, self.file, self.file, n=2, lineterm=""))
 
     def changed_lines(self, source: str) -> tuple[str, str]:
-        """The lines that it takes away and those that it adds, without the space around them."""
+        """The removed lines and the added lines, each side stripped and joined by spaces."""
         changed = self.diff(source).splitlines()[2:]
         taken, added = (
             " ".join(line[1:].strip() for line in changed if line[0] == sign) for sign in "-+"
@@ -128,7 +129,7 @@ def faults_in(source: str, file: str) -> tuple[Fault, ...]:
 
 
 def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.AST, str, bool]]:
-    """A node and all below it that do something, each with where it stands."""
+    """A node and the nodes below it that can be changed, each with its scope and `in_function`."""
     called = node.value if isinstance(node, ast.Expr) else node
     if isinstance(called, ast.Call) and _name(called) in UNSEEN:
         return
@@ -148,8 +149,9 @@ def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.A
         if name in ("annotation", "returns"):
             continue
         inside = scope, in_function
-        # Defaults and decorators of a function count as its own: who calls it sees them. Those of a
-        # class do, too: who calls one of its functions sees them.
+        # The defaults and decorators of a function are in its scope: its callers notice a fault in
+        # them. The decorators and bases of a class are in the scope of the class: the callers of
+        # its functions notice a fault in them.
         if isinstance(node, ast.FunctionDef) or _has_functions(node):
             path = f"{scope}.{node.name}".removeprefix(".")
             inside = path, in_function or isinstance(node, ast.FunctionDef)
@@ -165,7 +167,7 @@ def _has_functions(node: ast.AST) -> TypeGuard[ast.ClassDef]:
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
-    """What can be changed at a node: the part that is replaced, and what stands there instead."""
+    """The changes of one node, each as the node that is replaced and the text that replaces it."""
     match node:
         case ast.Raise() | ast.Delete() | ast.AugAssign() | ast.Expr(value=ast.Call()):
             yield node, "pass"
@@ -202,7 +204,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[ast.stmt | ast.expr, str]]:
 
 
 def _name(node: ast.expr) -> str:
-    """What is called, or decorates, by the last part of its name."""
+    """The last part of the name of a decorator or of the function that a call calls."""
     called = node.func if isinstance(node, ast.Call) else node
     return ast.unparse(called).rpartition(".")[2]
 
@@ -213,7 +215,7 @@ def _with(node: ast.expr, **fields: object) -> str:
 
 
 def _is_number(node: ast.BinOp) -> bool:
-    """Whether it adds or multiplies numbers: `+` also joins texts and tuples."""
+    """Whether an operation is on numbers; `+` also joins texts and tuples."""
     if not isinstance(node.op, ast.Add):
         return True
     for side in (node.left, node.right):

@@ -1,4 +1,4 @@
-"""The first page of the nightly site: regressions, verdicts and headline figures.
+"""The first page of the nightly site, with regressions, verdicts and headline figures.
 
 From it a reader goes to the matrix of verdicts (`conformance/`) and to asv's graphs
 (`benchmarks/`). `HEADLINES` and `GROWTH` choose the figures on it: single configurations side by
@@ -42,7 +42,7 @@ HEADLINES = (
     ("All-reduces in it", "compilation.Compilation.track_all_reduces", STEP),
     ("Peak memory of it, each device", "compilation.Compilation.track_peak_bytes", STEP),
 )
-"""Title, benchmark, and its parameters but for the implementation."""
+"""Title, benchmark, and its parameters without the implementation."""
 
 GROWTH = {
     "All-reduces in one step": ("track_all_reduces", "collectives"),
@@ -66,7 +66,7 @@ class Measured:
 
     Args:
       environment: Its name.
-      figures: By benchmark and parameters, these as people write them, not their `repr`. A
+      figures: The figures by benchmark and parameters; text parameters are without quotes. A
         configuration whose measuring failed is left out.
     """
 
@@ -74,17 +74,17 @@ class Measured:
     figures: Mapping[Key, Figure]
 
     def by_implementation(self, name: str, *parameters: str) -> dict[str, Figure]:
-        """The figure of each implementation that has one, for the rest of the parameters."""
+        """A benchmark's figure with these parameters, for each implementation that has one."""
         keys = {each: (name, (each, *parameters)) for each in IMPLEMENTATIONS}
         return {each: self.figures[key] for each, key in keys.items() if key in self.figures}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a night came to.
+    """The result of a night.
 
     Args:
-      regressions: What is worse than on the last night.
+      regressions: The laws and figures that are worse than on the last night that has them.
       failed: Names of the tasks that left no file.
       missing: Why asv's graphs need a network; empty where they do not.
     """
@@ -101,8 +101,8 @@ class Growth:
     Args:
       environment: Its name.
       loop: How the layers of the guide's model are repeated: `unrolled` or `scanned`.
-      rows: For each measure: title, address of its graph, and by the names of the implementations
-        that share them, the texts of the figures, one for each of `CHIPS`.
+      rows: For each measure: its title, the address of its graph, and the texts of the figures, one
+        for each of `CHIPS`. Implementations with equal texts share a row, under all their names.
       pictures: Title and chart of the measures that are drawn.
     """
 
@@ -118,7 +118,7 @@ def write(history: History, night: Night, outcome: Outcome, folder: Path) -> Non
     Args:
       history: All nights, the last of which are listed.
       night: The night that the page is about.
-      outcome: What the night came to.
+      outcome: The result of that night.
       folder: Where the site is made.
     """
     environment, shown = templates(history, night, outcome)
@@ -129,7 +129,7 @@ def write(history: History, night: Night, outcome: Outcome, folder: Path) -> Non
 
 
 def fragment(history: History, night: Night, outcome: Outcome, verdicts: str) -> str:
-    """What the page shows, as HTML for a page of another site; its style is in it.
+    """The content of the page with its style, as HTML to put into a page of another site.
 
     Args:
       history: As in `write`.
@@ -145,7 +145,7 @@ def fragment(history: History, night: Night, outcome: Outcome, verdicts: str) ->
 def templates(
     history: History, night: Night, outcome: Outcome
 ) -> tuple[jinja2.Environment, dict[str, object]]:
-    """The templates of the page, and what they show by the names that they use.
+    """The templates of the page, and the values of their variables.
 
     Args:
       history: As in `write`.
@@ -171,7 +171,7 @@ def templates(
 
 
 def speed(measured: Sequence[Measured]) -> dict[str, object]:
-    """What the page shows of the figures, by the names that its template uses."""
+    """The headlines, charts and growth of all environments, as variables of the page's template."""
     rows = ((one.environment, headlines(one)) for one in measured)
     charts = ((one.environment, dispatch_chart(one)) for one in measured)
     return {
@@ -193,8 +193,10 @@ def measured_in(night: Night) -> list[Measured]:
 
 
 def scores(night: Night) -> list[str]:
-    """How many must requirements hold of how many, one text for each report of a night; and how
-    many planted faults the laws found.
+    """The scores of a night, one text for each report and for each file of planted faults.
+
+    The text of a report says how many of the must requirements that the implementation claims hold.
+    The text of a file of planted faults says how many of them the laws found.
     """
     columns = (Column(name, load(path)) for name, path in night.reports.items())
     held = [f"{one.label}: {one.passed('must')} of {one.claimed('must')}" for one in columns]
@@ -207,7 +209,7 @@ def graph_address(name: str, axis: str = "commit", **parameters: object) -> str:
 
     Args:
       name: The benchmark.
-      axis: What is on the x axis: `commit`, or the name of a parameter.
+      axis: The quantity on the x axis: `commit`, or the name of a parameter.
       **parameters: Values for some of the benchmark's parameters.
 
     Returns:
@@ -219,7 +221,7 @@ def graph_address(name: str, axis: str = "commit", **parameters: object) -> str:
 
 
 def headlines(measured: Measured) -> list[tuple[str, str, list[Figure | None]]]:
-    """Title, address of the graph, and the figure of each implementation, where any has one."""
+    """The headlines that have a figure, each as title, address of the graph, and figures."""
     rows = []
     for title, name, parameters in HEADLINES:
         figures = measured.by_implementation(name, *map(str, parameters.values()))
@@ -239,12 +241,12 @@ def dispatch_chart(measured: Measured) -> Markup | None:
 def series(
     measured: Measured, name: str, parameters: Mapping[float, tuple[str, ...]]
 ) -> dict[str, list[tuple[float, float]]]:
-    """The figures of a benchmark over a number, such as that of arrays or of chips.
+    """The figures of a benchmark as a function of a number, such as the number of chips.
 
     Args:
       measured: The figures of one environment.
       name: The benchmark.
-      parameters: For each number, the parameters but for the implementation.
+      parameters: For each number, the benchmark's parameters without the implementation.
 
     Returns:
       For each implementation, the pairs of number and figure, where there is a figure.
@@ -285,11 +287,11 @@ def growths(measured: Measured) -> Iterator[Growth]:
 
 
 def shared_texts(points: Mapping[str, Points], unit: str) -> dict[str, tuple[str, ...]]:
-    """The texts of a table's rows: implementations with equal figures share one.
+    """The rows of a table, in which implementations with equal figures share one row.
 
     Args:
       points: For each implementation, the pairs of number of chips and figure.
-      unit: As asv has it.
+      unit: asv's name of the unit, such as `bytes`.
 
     Returns:
       For the names of the implementations that share a row, a text for each number of chips.

@@ -74,7 +74,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two trees differ in.
+    """The result of comparing two trees.
 
     Args:
       findings: The benchmarks that are worse.
@@ -126,10 +126,10 @@ def check_out(commit: str, folder: Path) -> None:
 
 
 def verify(tree: Path) -> None:
-    """Refuse to measure when a process of this tree would import another one's packages.
+    """Refuse to measure a tree if its process would import the packages of another one.
 
     Raises:
-      NothingMeasured: It would, or it can import none.
+      NothingMeasured: The process imports another tree's packages, or it cannot import them.
     """
     script = "import scutch_reference; print(scutch_reference.__file__)"
     failure = f"scutch_reference of {tree} is not what is imported"
@@ -200,12 +200,12 @@ class Timer:
         """Time a benchmark.
 
         Args:
-          number: How many calls make a block; 0 asks how many should.
+          number: How many calls make a block; 0 asks for a suitable number.
           name: The benchmark, with its parameters.
 
         Returns:
-          Seconds of one call, or for 0 the number of calls; None where the tree does not have what
-          the benchmark measures.
+          The seconds of one call; for 0, the number of calls in a block; None where the tree lacks
+          the code that the benchmark measures.
 
         Raises:
           NothingMeasured: The process ended.
@@ -236,12 +236,12 @@ def time_pairs(base: Timer, head: Timer, name: str) -> list[float]:
     """Time a benchmark alternately in both trees.
 
     Args:
-      base: Of the commit.
-      head: Of this tree.
+      base: The timer of the commit.
+      head: The timer of this tree.
       name: The benchmark, with its parameters.
 
     Returns:
-      The ratio of each pair; empty where one of the trees does not have what it measures.
+      The ratio of each pair; empty where one of the trees lacks the code that is measured.
     """
     number = head.ask(0, name)
     if number is None or base.ask(0, name) is None:
@@ -257,9 +257,10 @@ def time_pairs(base: Timer, head: Timer, name: str) -> list[float]:
 
 
 def chance(ratios: Sequence[float]) -> float:
-    """How likely chance alone puts so many ratios above the threshold: a one-sided sign test.
+    """The probability that chance alone puts so many ratios above the threshold.
 
-    The null hypothesis is that each ratio is above the threshold with probability one half.
+    This is a one-sided sign test. The null hypothesis is that each ratio is above the threshold
+    with probability one half.
     """
     above = sum(ratio > THRESHOLD for ratio in ratios)
     return float(binom.sf(above - 1, len(ratios), 0.5))
@@ -271,7 +272,7 @@ def all_ratios(rounds: Sequence[Sequence[float]]) -> list[float]:
 
 
 def is_slower(rounds: Sequence[Sequence[float]]) -> bool:
-    """Whether all ratios together are certain, and the medians of all rounds but one agree."""
+    """Whether chance cannot explain all ratios, and the medians of all rounds but one agree."""
     agreeing = sum(statistics.median(ratios) > THRESHOLD for ratios in rounds)
     return agreeing >= max(1, len(rounds) - 1) and chance(all_ratios(rounds)) < CERTAINTY
 
@@ -340,7 +341,7 @@ def accepted() -> dict[str, float]:
 
 
 def report(findings: Sequence[Finding], allowed: Mapping[str, float]) -> int:
-    """Print what is worse, and the entries that would accept it; returns an exit code."""
+    """Print the worse benchmarks and the entries that would accept them; returns an exit code."""
     refused = [one for one in findings if one.figure > allowed.get(one.benchmark, -math.inf)]
     for one in findings:
         print(f"{'WORSE   ' if one in refused else 'accepted'}  {one.benchmark}: {one.text}")

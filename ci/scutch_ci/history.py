@@ -1,8 +1,8 @@
-"""The nightly runs on disk: what each of them made, and which came before.
+"""The nightly runs on disk, in their order, with the files that each of them wrote.
 
 A *night* is one nightly run: one commit, judged and measured in certain environments with certain
-options. Its folder holds one file for each task that is done, and such a file appears whole or not
-at all. So a night that was cut off, whatever the cause, goes on with the tasks that have no file.
+options. Its folder holds one file for each task that is done, and each file appears whole or not at
+all. So a night that was interrupted, whatever the cause, goes on with the tasks that have no file.
 """
 
 import json
@@ -28,7 +28,7 @@ def write_json(data: Any, path: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds."""
+    """Read a JSON file."""
     return json.loads(path.read_text("utf-8"))
 
 
@@ -38,7 +38,7 @@ class Night:
 
     Args:
       folder: Where its files are.
-      commit: The full hash of what was judged and measured.
+      commit: The full hash of the commit that was judged and measured.
       options: The options that must be equal for two nights to be compared.
       environments: The versions of Python and packages in each environment, by its name.
     """
@@ -67,11 +67,11 @@ class Night:
 
     @property
     def mutants(self) -> dict[str, Path]:
-        """What planted faults came to, by implementation."""
+        """The files with the results of planted faults, by implementation."""
         return {path.stem: path for path in sorted(self.folder.glob("mutants/*.jsonl"))}
 
     def has_counterpart(self, file: Path) -> bool:
-        """Whether it has a report or figures of the same name as a file of another night."""
+        """Whether this night has a report or figures under the name of another night's `file`."""
         return (self.folder / file.parent.name / file.name).exists()
 
     @property
@@ -97,13 +97,13 @@ class History:
     folder: Path
 
     def __iter__(self) -> Iterator[Night]:
-        """The nights; a folder without `night.json` was cut off before any task was done."""
+        """The nights; a run interrupted before it wrote `night.json` is none."""
         for path in sorted(self.folder.glob("nights/*/night.json")):
             yield Night(path.parent, **read_json(path))
 
     @property
     def earlier(self) -> list[Path]:
-        """The figures of commits that no night was about, which `--backfill` has measured."""
+        """The files of figures that `--backfill` has measured for commits without a night."""
         return sorted(self.folder.glob("earlier/*.json"))
 
     def open(
@@ -117,7 +117,7 @@ class History:
         """The night to go on with, or a new one.
 
         Args:
-          commit: The full hash of what is judged and measured.
+          commit: The full hash of the commit to judge and measure.
           options: The options that must be equal for two nights to be compared.
           environments: The versions of Python and packages in each environment, by its name.
           fresh: Whether to begin a new night in any case.
@@ -147,7 +147,7 @@ class History:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """An empty folder on the same disk, so that what is made there can be moved in one step."""
+        """A new folder on the nights' disk, so that a finished file can be moved in one step."""
         (self.folder / "scratch").mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=self.folder / "scratch", ignore_cleanup_errors=True) as folder:
             yield Path(folder)

@@ -1,6 +1,6 @@
 """The check `inputs` of `ci/test`: every requirement was tried on enough inputs, or says why not.
 
-A law is found strong on the inputs that it draws. The report of the conformance run on the
+A law proves little if it draws few different inputs. The report of the conformance run on the
 reference says on how many *different* inputs each requirement was tried; where these are fewer than
 20, one of its laws must say why, with the mark `few`:
 
@@ -20,7 +20,7 @@ LEAST = 20
 
 
 def unexplained(report: Report) -> list[str]:
-    """The requirements with too few inputs of which no law says why, each with its number."""
+    """The requirements with too few inputs and no reason, each with the number of its inputs."""
     explained = {law.requirement for law in suite.laws() if hasattr(law.function, "scutch_few")}
     return [
         f"{row.id}: {row.examples}" for row in report.requirements

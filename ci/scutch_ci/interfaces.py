@@ -47,7 +47,7 @@ def of_release(package: str, version: str) -> dict[str, str]:
     """The public names of a release on the index, each with its definition.
 
     Raises:
-      NothingMeasured: There is no such wheel.
+      NothingMeasured: pip finds no wheel of the release.
     """
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -69,7 +69,7 @@ def of_folder(package: str, folder: Path) -> dict[str, str]:
 
     Args:
       package: Its import name.
-      folder: What would be on `sys.path`.
+      folder: The folder that holds the package, as an entry of `sys.path` does.
 
     Returns:
       By full name, the definition as `scutch.releases.interface` describes it.
@@ -137,7 +137,7 @@ def _is_private(path: str) -> bool:
 
 
 def definition(member: Any) -> str:
-    """The definition of a name: see `scutch.releases.interface`."""
+    """The definition of a name, in the form that `scutch.releases.interface` describes."""
     if member.is_function:
         text = f"def {signature(member)}"
     elif member.is_class:

@@ -1,7 +1,7 @@
 """The version ranges of the shipped known failures, written from the records of releases.
 
-An entry is about the releases that its witness breaks. What breaks a recorded release and is no
-entry yet is listed: an entry has a reason, which people write.
+The range of an entry covers the recorded releases that its witness breaks. A call that breaks a
+recorded release and has no entry yet is only printed: an entry needs a reason, which people write.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,12 @@ def update(recorded: Sequence[Record], folder: Path = KNOWN) -> int:
 def with_ranges(
     text: str, entries: Sequence[known.Known], found: Sequence[Record]
 ) -> tuple[str, list[known.Known]]:
-    """The text of a file with the ranges that the records give, and the entries that they do not.
+    """A file's text with the ranges from the records, and the entries that no record shows.
 
     Args:
-      text: Of the file; all but the ranges stays as it is.
-      entries: In the order of the text.
-      found: Records of the implementation, oldest first.
+      text: The text of the file; all but the ranges stays as it is.
+      entries: The entries of the file, in the order of the text.
+      found: The records of the implementation, oldest first.
     """
     parts = text.split("[[known]]\n")
     unseen = []
@@ -61,7 +61,7 @@ def with_ranges(
 
 
 def not_entered(entries: Sequence[known.Known], found: Sequence[Record]) -> list[known.Known]:
-    """Entries for the calls that break a recorded release and are no witness yet."""
+    """New entries, for the calls that break a recorded release and are no entry's witness."""
     there = {(entry.requirement, entry.witness) for entry in entries}
     calls = {
         (requirement, each.input): each.error
@@ -84,13 +84,14 @@ def range_of(requirement: str, call: str, found: Sequence[Record]) -> str:
     """The releases that a call breaks, as a version range; empty for none.
 
     Args:
-      requirement: Whose law the call is of.
-      call: The witness.
+      requirement: The requirement that the call breaks.
+      call: A call of its law, as a witness.
       found: Records of one implementation, oldest first.
 
     Returns:
-      From the first to the last of them, without those between in which the law was tried and the
-      call did not break it. What is not recorded, such as the next release, is not in it.
+      A range from the first to the last release that the call breaks. It excludes the releases
+      between them that were judged for the requirement and that the call did not break. It ends at
+      a recorded release, so the next release is not in it.
     """
     broken = [r for r in found if breaks(r, requirement, call)]
     if not broken:

@@ -1,4 +1,4 @@
-"""Links inside a site on disk: which lead nowhere.
+"""The broken links inside a site on disk.
 
 A link is broken if the file that it names is not in the site, or if nothing in that file has the
 name after `#`. Links to the web are left alone: `ci/docs --external` has Sphinx follow them.
@@ -15,16 +15,16 @@ from urllib.parse import unquote, urlsplit
 _NAME = re.compile(r'<[^<>]*?\sid="([^"]*)"')
 _TARGET = re.compile(r'<[^<>]*?\s(?:href|src)="([^"]+)"')
 APPLICATIONS = ("benchmarks",)
-"""Folders whose pages name by `#` what a script draws."""
+"""Folders of pages whose script reads the text after `#`, which names no part of the page."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a page has and where it leads.
+    """The names in a page and the addresses that it links to.
 
     Args:
-      names: Its places, by which a link can name them.
-      targets: Addresses.
+      names: The `id` of each element; a link can name it after `#`.
+      targets: The addresses in `href` and `src`, each once.
     """
 
     names: frozenset[str]

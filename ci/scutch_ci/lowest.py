@@ -16,10 +16,10 @@ ENVIRONMENTS = ROOT / "build" / "environments"
 
 
 def python() -> str:
-    """The Python of the environment, which is made where it is missing.
+    """The Python of the environment with the lowest releases, which is made if it is missing.
 
     Raises:
-      NothingMeasured: It could not be made.
+      NothingMeasured: The environment could not be made.
     """
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
     return made(
@@ -31,10 +31,10 @@ def python() -> str:
 
 
 def command(*options: str) -> list[str]:
-    """The command that judges the reference there.
+    """The command that judges the reference in this environment.
 
     Args:
-      options: Of `scutch run`.
+      *options: Options of `scutch run`.
 
     Raises:
       NothingMeasured: The environment could not be made.

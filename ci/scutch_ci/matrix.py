@@ -1,20 +1,20 @@
-"""The command `ci/matrix`: judge releases, and keep what they do as data in the package.
+"""The command `ci/matrix`: judge releases, and keep the verdicts as data in the package.
 
 Each file of `ci/pins/releases` is a release of Flax, of orbax-export or of JAX itself. A release of
 Flax is judged with the JAX of its day and, by the requirements that the next release changes, with
 the JAX of that one. For each, newest first, the command
 
 - makes an environment with these packages and pytest, in a folder that is kept;
-- judges the release; what is known to break it or a newer one is tried first, so that a search is
-  seldom needed;
+- judges the release; the calls that are known to break it or a release near it are tried first, so
+  that a search is seldom needed;
 - writes a record to `conformance/scutch/releases`; a release with a record is not judged again.
 
-Then it tries what a record lacks on more inputs, and *cross-examines*: each call that breaks one
-release is tried on every other one whose law held, since what a search did not find is not yet
-mended. Without names of releases it also runs `ci/programs` on every release and reads each one's
-public interface (with griffe). All parts can be cut off: the same command goes on. `--known` writes
-the version ranges of the known failures from the records, and `--scripts` a program for each that
-shows it.
+Then it judges, on more inputs, the requirements that a record lacks or leaves undecided, and
+*cross-examines*: each call that breaks one release is tried on every other release whose law held,
+since a search that misses a failure does not prove that it was mended. Without names of releases it
+also runs `ci/programs` on every release and reads each one's public interface (with griffe). Every
+part may be interrupted; the same command goes on. `--known` writes the version ranges of the known
+failures from the records, and `--scripts` writes a program that shows each known failure.
 """
 
 import argparse
@@ -42,11 +42,11 @@ from scutch_ci.targets import ADAPTERS, Target, environment, made, targets
 RECORDS = ROOT / "conformance" / "scutch" / "releases"
 ENVIRONMENTS = ROOT / "build" / "matrix"
 TRIED = ("passed", "failed", "blocked")
-"""Verdicts of requirements of which one more call tells more."""
+"""Verdicts of requirements that were tried, to which one more call can add evidence."""
 UNDECIDED = ("untested", "timeout")
-"""Verdicts that say too little of a release: too few inputs, or a machine that was busy."""
+"""Verdicts that leave a requirement undecided: too few inputs, or a machine that was busy."""
 LONGER = 5
-"""How many times the inputs a law gets that too few inputs have left untested."""
+"""The factor by which an undecided requirement gets more inputs than the others."""
 
 
 # ---------------------------------------------------------------- judging
@@ -57,10 +57,10 @@ class Matrix:
     """Where releases are judged, how hard, and where their records are.
 
     Args:
-      environments: The folder of the environments, and of what runs leave behind.
+      environments: The folder of the environments; its folder `runs` holds the files of the runs.
       records: The folder of the records.
       examples: Inputs for each law.
-      seed: Of the search.
+      seed: The seed of the search.
       patterns: Which requirements are judged; empty for all.
     """
 
@@ -83,7 +83,7 @@ class Matrix:
         """Judge a release, write its record, and return it.
 
         Raises:
-          NothingMeasured: It could not be judged to the end.
+          NothingMeasured: The release could not be judged to the end.
         """
         folder = self.environments / "runs" / str(target)
         folder.mkdir(parents=True, exist_ok=True)
@@ -97,11 +97,12 @@ class Matrix:
         return record
 
     def witnesses(self, target: Target) -> Iterator[known.Known]:
-        """One call for each law that breaks a release: the known one, else that of the nearest
-        release, the newer of two.
+        """For each law that some release breaks, one call to try first on this release.
 
-        So the ranges of known failures are about their own witnesses: a release that another call
-        breaks, too, is no hole in the range.
+        It is the witness of a known failure, or else a call that broke the nearest release. The
+        witness goes first because the range of a known failure is about that very call: a release
+        that another call breaks, too, is then no hole in the range. Calls that the laws of today do
+        not take are left out.
         """
         others = [r for r in self.recorded() if related(r.implementation, target.implementation)]
         others.sort(key=lambda r: distance(r, target, others))
@@ -131,20 +132,21 @@ class Matrix:
         examples: int,
         patterns: Iterable[str],
     ) -> tuple[Report, list[Trial]]:
-        """Judge a release, or go on where an earlier run was cut off.
+        """Judge a release, or go on where an earlier run was interrupted.
 
         Args:
           target: The release.
-          python: Of its environment.
-          folder: What the run leaves behind; `known.toml` there has the calls that are tried first.
+          python: The interpreter of its environment.
+          folder: Holds the run's log, trials and report; the calls in its `known.toml` are tried
+            first.
           examples: Inputs for each law.
           patterns: Which requirements are judged; empty for all.
 
         Returns:
-          The report, and what each law did.
+          The report, and the last trial of each law.
 
         Raises:
-          NothingMeasured: The run had no verdict.
+          NothingMeasured: The run wrote no complete report.
         """
         log, tried, written = folder / "log", folder / "report.trials", folder / "report.json"
         command = (
@@ -162,7 +164,7 @@ class Matrix:
             with (folder / "seconds").open("a", encoding="utf-8") as file:
                 file.write(f"{time.monotonic() - started:.0f}\n")
         report = load(written) if written.exists() else None
-        # The exit code says less: it is 2, too, where nothing is claimed of what is asked.
+        # The exit code says less: it is 2, too, where the release claims none of the requirements.
         if report is None or not report.complete:
             raise NothingMeasured(f"judging ended with {code}: {last_line(log.read_text())}")
         lines = tried.read_text("utf-8").splitlines()[1:]
@@ -171,18 +173,19 @@ class Matrix:
     # ------------------------------------------------------------ a closer look
 
     def complete(self, target: Target, *, again: bool) -> None:
-        """Judge what a record lacks, on more inputs, and add what is found to it.
+        """Judge the requirements that a record lacks or leaves undecided, and add the verdicts.
 
-        A record lacks what too few inputs have left untested, what took too long, and requirements
-        that are younger. The run's folder is kept until the record has what the run found, so that
-        a run that was cut off goes on, and one that is asked for again starts anew.
+        A record lacks the requirements that are younger than it. It leaves a requirement undecided
+        if its law had too few inputs, or took too long. This run gives each law `LONGER` times as
+        many inputs. The run's folder is kept until the record holds the verdicts, so that an
+        interrupted run goes on, and a run that is asked for again starts anew.
 
         Args:
           target: A release that is recorded.
-          again: Whether to judge all that `patterns` choose, also what is recorded.
+          again: Whether to judge all requirements that `patterns` choose, the decided ones, too.
 
         Raises:
-          NothingMeasured: There is no verdict.
+          NothingMeasured: The run wrote no complete report, or the release has no record.
         """
         record = self.record(target)
         found = {name: record.requirements.get(name) for name in self.asked(target)}
@@ -212,11 +215,11 @@ class Matrix:
     def asked(self, target: Target) -> list[str]:
         """The requirements that a release is judged by.
 
-        With the JAX of the next release it is judged by those alone that the next release changes:
-        the others need no one to tell Flax's changes from JAX's.
+        A release with the JAX of the next release is judged only by the requirements whose verdict
+        the next release changes. Its verdicts tell whether Flax or JAX changed them.
 
         Raises:
-          NothingMeasured: One of these two releases is not recorded.
+          NothingMeasured: The release with its own JAX, or the next release, has no record.
         """
         chosen = catalogue.select(self.patterns) if self.patterns else catalogue.load()
         ids = [row.id for row in chosen]
@@ -228,14 +231,14 @@ class Matrix:
         return [name for name in ids if name in changed]
 
     def part(self, target: Target, of: str) -> Path:
-        """The folder of what a part of the judging of a release leaves behind."""
+        """The folder of a run on a part of the laws; `of` names its requirements or calls."""
         return self.environments / "runs" / str(target) / digest(of)
 
     def record(self, target: Target) -> Record:
         """The record of a release that was judged.
 
         Raises:
-          NothingMeasured: It was not.
+          NothingMeasured: The release has no record.
         """
         file = self.file(target)
         if not file.exists():
@@ -243,13 +246,13 @@ class Matrix:
         return Record.from_text(file.read_text("utf-8"))
 
     def cross_examine(self, target: Target) -> int:
-        """Try calls that break other releases on one, and add what they break to its record.
+        """Try the calls that break other releases on one, and add the results to its record.
 
         Returns:
           How many calls were tried.
 
         Raises:
-          NothingMeasured: There is no verdict on them.
+          NothingMeasured: The release has no record, or a run wrote no complete report.
         """
         tried: set[str] = set()
         while chosen := self.open_calls(target, tried):
@@ -265,14 +268,14 @@ class Matrix:
         return len(tried)
 
     def open_calls(self, target: Target, tried: Container[str] = ()) -> list[known.Known]:
-        """For each law at most one call that a release is to be tried on.
+        """The calls that a release has still to be tried on, at most one for each law.
 
-        It is the witness of a known failure, since its range is about that very call; else, for a
-        law that the release does not break, a call that breaks another release.
+        The witness of a known failure comes first, because the range of that failure is about this
+        very call. A law that the release does not break gets a call that breaks another release.
 
         Args:
           target: A release that is recorded.
-          tried: Calls that are left out.
+          tried: Calls to leave out.
         """
         record = self.record(target)
         own = {name: each for name, each in record.requirements.items() if each.verdict in TRIED}
@@ -310,7 +313,7 @@ def own() -> dict[str, str]:
 
 
 def related(one: str, other: str) -> bool:
-    """Whether two implementations are of one library: Flax, and Flax in another mode."""
+    """Whether two implementations are one library, such as Flax and Flax in another mode."""
     return one.partition("-")[0] == other.partition("-")[0]
 
 
@@ -321,7 +324,7 @@ def is_current(law: str, call: str) -> bool:
 
 
 def distance(record: Record, target: Target, among: Sequence[Record]) -> int:
-    """How many releases lie between a record and a release, of those recorded."""
+    """How many records of `among` lie between a record and a release, the newer end included."""
     between = sorted([Version(record.release), Version(target.release)])
     return sum(between[0] < Version(each.release) <= between[1] for each in among)
 
@@ -338,10 +341,10 @@ def recorded(
 
     Args:
       target: The release that was asked for.
-      report: On it.
-      trials: What each law did.
+      report: The report of the run.
+      trials: The trials of its laws.
       examples: Inputs for each law.
-      seconds: How long it took.
+      seconds: The duration of the run.
 
     Raises:
       NothingMeasured: Another release was judged.
@@ -369,7 +372,11 @@ def recorded(
 
 
 def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Trial]) -> Record:
-    """A record with what came of calls that break other releases."""
+    """A record with the results of calls that break other releases.
+
+    A call that breaks this release, too, joins the record's broken calls. A call on which its law
+    holds joins the record's `held`.
+    """
     found, held = dict(record.requirements), set(record.held)
     by_law = {(trial.requirement, trial.test): trial for trial in trials}
     for call in chosen:
@@ -391,7 +398,7 @@ def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Tria
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge what is not recorded; returns an exit code."""
+    """Judge the releases without a record, or do as the options say; returns an exit code."""
     options = parsed(arguments)
     matrix = Matrix(
         options.environments.resolve(), options.records.resolve(), options.examples, options.seed,
@@ -496,8 +503,8 @@ def write_scripts(matrix: Matrix, releases: Sequence[str], *, again: bool) -> in
 
     Args:
       matrix: Says where environments are, and which requirements are asked for.
-      releases: On which the scripts are run, besides those that each one needs.
-      again: Whether to write also those that are there.
+      releases: Releases that the scripts are run on, besides those that each script needs.
+      again: Whether to write anew the scripts that exist.
     """
     log = matrix.environments / "scripts.log"
     matrix.environments.mkdir(parents=True, exist_ok=True)

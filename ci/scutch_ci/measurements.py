@@ -1,10 +1,10 @@
-"""The figures that asv measures: run group by group, read, and put together for asv's own site.
+"""The figures that asv measures group by group, and their assembly for asv's own site.
 
-asv writes its results in one file, when everything is measured. A nightly that can be cut off needs
-more files: each *group* of benchmarks is measured by an `asv run` of its own into an empty folder,
-and what asv leaves there becomes one file of the night, a *document*. A group is one benchmark, or
-all benchmarks of a class that share a `setup_cache`. For asv's site the documents are put together
-as if one run had made them.
+asv writes its results in one file, when everything is measured. A nightly that can be interrupted
+needs more files. So each *group* of benchmarks is measured by an `asv run` of its own into an empty
+folder, and the files of that run are joined into one file of the night, a *document*. A group is
+one benchmark, or all benchmarks of a class that share a `setup_cache`. For asv's site the documents
+are put together as if one run had made them.
 """
 
 import itertools
@@ -28,14 +28,14 @@ UNKNOWN = (-math.inf, math.inf)
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured for one configuration.
+    """The number that was measured for one configuration, with its interval.
 
     Args:
       value: The number; infinity where measuring it failed.
       low: The lower end of a 99 % interval; minus infinity where there are too few samples for
         one. For memory it is the value, since repeated runs agree.
-      high: The upper end.
-      unit: As asv has it.
+      high: The upper end, plus infinity in the same case.
+      unit: asv's name of the unit, such as `seconds`.
     """
 
     value: float
@@ -66,7 +66,9 @@ def asv_commands(
     select: str,
     quick: bool,
 ) -> list[tuple[str, ...]]:
-    """The commands that measure a group of benchmarks: one describes the machine, one runs asv.
+    """The two commands that measure a group of benchmarks.
+
+    The first describes the machine to asv, the second runs the benchmarks.
 
     asv forks a process for each configuration from one that has already imported JAX, because a
     new import would take longer than most measurements. For peak memory it starts a new process.
@@ -100,7 +102,7 @@ def asv_commands(
 
 
 def collected(environment: Environment, folder: Path, machine: str) -> dict[str, Any]:
-    """What asv left in a folder, as one document.
+    """Join the files that asv wrote to a folder into one document.
 
     Args:
       environment: Where it was measured; its name replaces asv's own.
@@ -134,7 +136,7 @@ def collected(environment: Environment, folder: Path, machine: str) -> dict[str,
 
 
 def figures(document: Mapping[str, Any]) -> dict[Key, Figure]:
-    """The figures of a document; a configuration that was skipped is not there."""
+    """The figures of a document, without the configurations that asv skipped."""
     found = {}
     for name, row in document["result"]["results"].items():
         columns = dict(zip(document["result"]["result_columns"], row, strict=False))
@@ -150,7 +152,7 @@ def figures(document: Mapping[str, Any]) -> dict[Key, Figure]:
 
 
 def summary(path: Path) -> str:
-    """What a document says, in one line."""
+    """The number of figures in a document and of failed ones, in one line."""
     found = figures(read_json(path)).values()
     broken = sum(figure.value == math.inf for figure in found)
     return count(len(found), "figure") + (f", {broken} failed" if broken else "")
@@ -180,7 +182,11 @@ def is_memory(name: str) -> bool:
 
 
 def assemble(history: History, folder: Path) -> None:
-    """Write all results as asv keeps them; those of nights come last, and the later one stays."""
+    """Write the results of all nights and of earlier commits as asv keeps them.
+
+    Two documents may measure a benchmark of the same commit in the same environment. Then the later
+    night replaces the earlier one, and a night replaces the results of `--backfill`.
+    """
     described: dict[str, Any] = {}
     merged: dict[str, Any] = {}
     nights = (path for night in history for path in night.figures.values())

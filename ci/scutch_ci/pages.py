@@ -1,8 +1,9 @@
-"""The sources of the documentation: the pages in `docs/`, and those that are written from data.
+"""The sources of the documentation, written from the templates in `docs/` and from data.
 
 Each page in `docs/` is a Jinja template of Markdown. It may include a section of the README or of
-CONTRIBUTING, so that each text has one home, and show what was found: verdicts, known failures,
-planted faults. A page for each part of the catalogue and for each group is written from it.
+CONTRIBUTING, so that each text has one home. It may show verdicts, known failures and planted
+faults. Further pages are written from data, one for each part and group of the catalogue, for each
+finding and for each recorded release.
 """
 
 import ast
@@ -44,11 +45,11 @@ _CHAPTER = re.compile(r"^# (\d+)\. (.+?) -+$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Evidence:
-    """What was found, for the pages to show.
+    """The results that the pages show.
 
     Args:
       reports: Conformance reports, in the order of the columns.
-      planted: What planted faults came to, by implementation.
+      planted: The results of planted faults, by implementation.
       night: The page of the last nightly, as HTML; empty without one.
     """
 
@@ -59,12 +60,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Group:
-    """A group of the catalogue: the requirements that one page is about.
+    """A group of the catalogue, with the requirements that one page shows.
 
     Args:
       id: Such as `objects/graphs`.
-      entries: Its requirements.
-      inherited: Those of them that are tried on logically partitioned boxes as well.
+      entries: Its requirements, without the variants on logical boxes.
+      inherited: The variants of its requirements on logical boxes.
     """
 
     id: str
@@ -73,12 +74,12 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What it is about, in a few words."""
+        """The topic of the group, in a few words."""
         return catalogue.about(self.id)
 
     @property
     def about(self) -> str:
-        """What it is about, in whole sentences."""
+        """The topic of the group, in whole sentences."""
         return catalogue.groups()[self.id]
 
     @property
@@ -91,8 +92,8 @@ def write(evidence: Evidence, folder: Path) -> None:
     """Write all sources to a folder; a file that would stay the same is not touched.
 
     Args:
-      evidence: What the pages show.
-      folder: Whatever else it holds is deleted.
+      evidence: The results that the pages show.
+      folder: The folder of the sources; every other file in it is deleted.
     """
     written = {folder / name: text for name, text in Pages(evidence).all()}
     copied = {folder / name: ROOT / name for name in sorted(Pages.files())}
@@ -116,7 +117,7 @@ class Pages:
     """All pages, made from the same evidence.
 
     Args:
-      evidence: What they show.
+      evidence: The results that the pages show.
     """
 
     def __init__(self, evidence: Evidence) -> None:
@@ -255,19 +256,19 @@ def html_templates(lined_up: Matrix) -> jinja2.Environment:
 
 
 def address(identifier: str, run: int | None = None) -> str:
-    """Where a requirement, or its verdict in a run, is from a page beside its own."""
+    """The address of a requirement, or of its verdict in a run, relative to a folder beside it."""
     page = catalogue.file_name(catalogue.group_of(identifier))
     place = label(identifier) + (f"-run-{run}" if run else "")
     return f"../requirements/{page}.html#{place}"
 
 
 def label(identifier: str) -> str:
-    """The name of a requirement's place on its page."""
+    """The anchor of a requirement on its page."""
     return catalogue.file_name(identifier).lower()
 
 
 def escaped(text: str) -> str:
-    """A text of the catalogue as Markdown that shows it: only backticks keep their meaning."""
+    """A text of the catalogue, escaped for Markdown so that only backticks keep their meaning."""
     parts = re.split(r"(`[^`]+`)", visible(text).strip())
     return "".join(
         part if index % 2 else re.sub(r"([\\*_\[\]<>{}#|$~])", r"\\\1", part)
@@ -293,7 +294,8 @@ def section(file: Path, title: str) -> str:
 
     Args:
       file: Markdown.
-      title: Of a heading of the second level; empty for what stands before the first one.
+      title: A heading of the second level; empty for the text between the file's first line and the
+        first such heading.
 
     Raises:
       KeyError: The file has no such heading.
@@ -312,7 +314,10 @@ def changelog() -> str:
 
 
 def linked(text: str) -> str:
-    """Markdown of the checkout's root, with links that lead somewhere from a page."""
+    """Rewrite the links in Markdown of the checkout's root so that they work from a page.
+
+    A link to a file that is not copied to the documentation becomes plain words.
+    """
 
     def rewritten(found: re.Match[str]) -> str:
         words, path = found.groups()
@@ -346,13 +351,13 @@ def released() -> Mapping[str, tuple[Record, ...]]:
 
 
 def twins() -> Mapping[str, Requirement]:
-    """For a requirement of boxes, the same one of logically partitioned boxes."""
+    """The variants on logical boxes, by the id of the requirement without the variant."""
     everything = catalogue.load()
     return {catalogue.plain(one.id): one for one in everything if catalogue.plain(one.id) != one.id}
 
 
 def needed_by() -> Mapping[str, tuple[str, ...]]:
-    """For each requirement, those that need it."""
+    """The ids of the requirements that need a requirement, by its id."""
     found: dict[str, tuple[str, ...]] = {}
     for entry in catalogue.load():
         for need in entry.needs:
@@ -371,14 +376,14 @@ def findings(implementation: str) -> Mapping[Cause, list[Known]]:
 
 
 def by_file(results: Sequence[Result]) -> Mapping[str, list[Result]]:
-    """What planted faults came to, by the file that they were planted in."""
+    """The results of planted faults, by the file that holds the fault."""
     files = sorted({result.file for result in results})
     return {file: [result for result in results if result.file == file] for file in files}
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A chapter of the guide: what it says, and the code that follows.
+    """A chapter of the guide, as prose and the code that follows it.
 
     Args:
       title: Its heading.

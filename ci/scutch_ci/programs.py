@@ -1,7 +1,7 @@
-"""The programs of `ci/programs`, run on each release: what is accepted, what it prints and warns.
+"""The programs of `ci/programs`, run on each release to record its errors, output and warnings.
 
-Each program is what users write, in a few lines: of Flax, or of plain JAX. `ci/matrix --interfaces`
-runs each one in the environment of every recorded release and writes
+Each program is a few lines as users of Flax or of plain JAX write them. `ci/matrix --interfaces`
+runs every program in the environment of every release that has pins. It writes
 `releases/interfaces/flax-programs.json` and `jax-programs.json` in the judge, so that
 `scutch changes` can say that a release refuses a program which an older one accepts.
 """
@@ -45,13 +45,13 @@ print(json.dumps(found))
 
 
 def update(python: Callable[[str, str], str]) -> int:
-    """Run every program on every recorded release; returns an exit code.
+    """Run every program on every release that has pins; returns an exit code.
 
     A release of Flax also runs them with the JAX of the next one, so that `scutch changes` can tell
-    what JAX changes from what Flax changes.
+    a change of JAX from a change of Flax.
 
     Args:
-      python: The interpreter of an environment, from its name and the text of its pins.
+      python: Returns the interpreter of an environment, given its name and the text of its pins.
     """
     for package in releases.WITH_INTERFACE:
         files = sorted((PROGRAMS / package).glob("*.py"))
@@ -81,7 +81,7 @@ def environments(package: str) -> dict[str, str]:
       package: `flax` or `jax`.
 
     Returns:
-      Those of each recorded release; of Flax, those with the JAX of the next release, too.
+      The pins of each release; for Flax, also the pins of each release with the JAX of the next.
     """
     beside = set_back() if package == "flax" else []
     return {

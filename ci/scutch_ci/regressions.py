@@ -1,12 +1,12 @@
-"""What regressed from one night to the next, and between which commits.
+"""The regressions from one night to the next, with the commits that they lie between.
 
-- A *law* regressed as `scutch diff` has it.
+- A *law* regressed if `scutch diff` of both reports lists its must requirement as a regression.
 - A *count* regressed when it is worse at all, or is not counted any more, unless
   `ci/accepted.toml` allows it.
 - A *time*, or a peak of *memory*, of the reference regressed when it is worse by more than the
-  threshold; a time also between the near ends of its two 99 % intervals. One night may find the
-  machine slower than another: its *pace* is the median change of what is not ours, plain JAX, Flax
-  and Equinox, and every change is divided by it.
+  threshold. For a time, the near ends of its two 99 % intervals must differ by as much. The machine
+  may be slower on one night than on another. So every change is divided by the night's *pace*: the
+  median change of the same figures of plain JAX, Flax and Equinox.
 """
 
 import math
@@ -42,7 +42,7 @@ class Regression:
       kind: `law`, `count`, `time` or `memory`.
       where: For a law, implementation and environment; else the environment.
       name: The requirement, or the benchmark with its parameters.
-      text: What it was and what it is.
+      text: The verdict or figure before and now.
       since: The commit of the earlier night.
       until: The commit of the later night.
     """
@@ -93,7 +93,7 @@ def speeds(history: History, night: Night) -> Iterator[Regression]:
 
 
 def worse(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Finding]]:
-    """What is worse in a document than in an earlier one, each with its kind."""
+    """The figures that are worse in a document than in an earlier one, each with its kind."""
     old = measurements.figures(before)
     new = measurements.figures(now)
     jittering = now["jitters"]

@@ -1,12 +1,12 @@
-"""The command `ci/release`: build what is published, and check it as a user would have it.
+"""The command `ci/release`: build the distributions, and check them as a user would install them.
 
-1. `ci/release --prepare 0.2.0` writes the version into both packages and the README, and makes the
-   changelog's section of what stood under Unreleased. Commit that, and tag it `v0.2.0`.
+1. `ci/release --prepare 0.2.0` writes the version into both packages and the README, and moves the
+   changelog's entries under Unreleased to a section for 0.2.0. Commit that, and tag it `v0.2.0`.
 2. `ci/release` builds the wheel and the source distribution of HEAD in `dist`, checks their
    metadata and long description, installs `scutch==0.2.0` from there in a fresh environment of each
    Python, judges the reference and Flax in it, and follows the README.
 
-The workflow `release` does the second for a tag, and publishes what came of it.
+The workflow `release` runs the second for a tag, and publishes the two distributions.
 """
 
 import argparse
@@ -49,7 +49,7 @@ _SOMEBODY = "OWNER/scutch"
 
 
 class CheckFailed(Exception):
-    """What was built is not fit to be published; the text says why."""
+    """A distribution is not fit to be published; the text says why."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -102,7 +102,7 @@ def version_of(tree: Path) -> str:
     """The version of the packages in a checkout.
 
     Raises:
-      NothingMeasured: They have two.
+      NothingMeasured: The two packages have different versions.
     """
     found = {_VERSION.findall((tree / file).read_text("utf-8"))[0] for file in PACKAGES}
     if len(found) != 1:
@@ -114,10 +114,11 @@ def version_of(tree: Path) -> str:
 
 
 def prepare(version: str, tree: Path) -> None:
-    """Write a new version, and the changelog's section of what stood under Unreleased.
+    """Write a new version, and move the changelog's entries under Unreleased to its section.
 
     Raises:
-      NothingMeasured: The version is none, or not newer; or nothing stands under Unreleased.
+      NothingMeasured: `version` is no version or is not newer than the old one, or the changelog
+        has no entries under Unreleased.
     """
     old = version_of(tree)
     try:
@@ -147,11 +148,11 @@ def notes(changelog: str, version: str) -> str:
     return found[1].strip() if found else ""
 
 
-# ---------------------------------------------------------------- what is built
+# ---------------------------------------------------------------- the distributions
 
 
 def release(repository: str, pythons: Sequence[str]) -> None:
-    """Build HEAD, check what was built, and use it in fresh environments.
+    """Build HEAD, check the two distributions, and use them in fresh environments.
 
     Args:
       repository: Its address, for links of the long description.
@@ -159,7 +160,7 @@ def release(repository: str, pythons: Sequence[str]) -> None:
 
     Raises:
       NothingMeasured: The set-up is wrong.
-      CheckFailed: What was built is not fit to be published.
+      CheckFailed: A distribution is not fit to be published.
     """
     if not repository:
         raise NothingMeasured("the address of the repository is not known: pass --repository URL")
@@ -185,7 +186,7 @@ def release(repository: str, pythons: Sequence[str]) -> None:
 
 
 def said(what: str, result: str) -> None:
-    """Print what a step came to."""
+    """Print the name of a step and its result, on one line."""
     print(f"{what:16} {result}", flush=True)
 
 
@@ -209,7 +210,7 @@ def build(tree: Path, repository: str, folder: Path) -> None:
 
 
 def published(readme: str, repository: str, tag: str) -> str:
-    """The README as a page outside the repository: links and pictures lead to it, at a tag."""
+    """The README for a page elsewhere, with links and pictures from the repository at a tag."""
     owned = readme.replace(_SOMEBODY, "/".join(repository.split("/")[-2:]))
 
     def absolute(found: re.Match[str]) -> str:
@@ -222,10 +223,11 @@ def published(readme: str, repository: str, tag: str) -> str:
 
 
 def check_metadata(folder: Path, version: str) -> None:
-    """Refuse a wheel or a source distribution that does not say what it is.
+    """Refuse a wheel or a source distribution with wrong metadata or a wrong long description.
 
     Raises:
-      CheckFailed: A field is missing or wrong, or the long description needs the repository.
+      CheckFailed: A field is missing or wrong, or the long description has a relative link, has no
+        picture, or names no owner of the repository.
     """
     for path in (one_of(folder, "*.whl"), one_of(folder, "*.tar.gz")):
         found = metadata(path)
@@ -242,10 +244,10 @@ def check_metadata(folder: Path, version: str) -> None:
 
 
 def one_of(folder: Path, pattern: str) -> Path:
-    """The only file of a folder that matches.
+    """The only file of a folder that matches a pattern.
 
     Raises:
-      CheckFailed: None does, or several.
+      CheckFailed: No file matches, or several do.
     """
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
@@ -270,10 +272,10 @@ def metadata(path: Path) -> Message:
 
 
 def interpreter(version: str) -> str:
-    """The path of a Python; pyenv's own where a shim on the path does not start.
+    """The path of a Python that starts, from `PATH` or else from pyenv's folder.
 
     Raises:
-      NothingMeasured: There is none that starts.
+      NothingMeasured: No Python of this version starts.
     """
     name = f"python{version}"
     held = glob.glob(f"{os.environ.get('PYENV_ROOT', Path.home() / '.pyenv')}/versions/{version}.*")
@@ -284,15 +286,15 @@ def interpreter(version: str) -> str:
 
 
 def fresh(python: str, folder: Path, *packages: str) -> Path:
-    """A new environment with packages; the path of its Python.
+    """Make an environment and install packages in it; returns the path of its Python.
 
     Args:
-      python: What makes it.
-      folder: Where it goes.
-      *packages: What pip is asked to install.
+      python: The interpreter that makes the environment.
+      folder: The folder of the environment.
+      *packages: Requirements and options for `pip install`.
 
     Raises:
-      CheckFailed: They cannot be installed.
+      CheckFailed: pip cannot install the packages.
     """
     subprocess.run([python, "-m", "venv", str(folder)], check=True)
     made = folder / "bin" / "python"
@@ -301,10 +303,10 @@ def fresh(python: str, folder: Path, *packages: str) -> Path:
 
 
 def carried_out(command: Sequence[str | Path], folder: Path | None = None, **more: str) -> str:
-    """What a command prints, in an environment without this checkout.
+    """Run a command that cannot import this checkout; returns its output.
 
     Raises:
-      CheckFailed: It ended with another code than 0.
+      CheckFailed: The command ended with an exit code other than 0.
     """
     alone = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SCUTCH_"))}
     done = subprocess.run(
@@ -318,7 +320,7 @@ def carried_out(command: Sequence[str | Path], folder: Path | None = None, **mor
 
 
 def check_with_twine(folder: Path) -> str:
-    """What twine says of the metadata and of the long description."""
+    """Check metadata and long description with twine; returns the last line of its output."""
     python = fresh(sys.executable, folder / "twine", "twine>=6")
     files = [str(one_of(DIST, pattern)) for pattern in ("*.whl", "*.tar.gz")]
     return last_line(

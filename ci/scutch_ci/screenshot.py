@@ -8,7 +8,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 class NoBrowser(Exception):
-    """There is no browser, or playwright is not installed; the text says what to do."""
+    """There is no browser, or playwright is not installed; the text names the remedy."""
 
 
 def browser_path() -> str | None:

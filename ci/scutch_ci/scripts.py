@@ -1,10 +1,10 @@
 """The scripts of the known failures, written and run in the environments of releases.
 
 `ci/matrix --scripts` takes each known failure in turn. Its script is written in the environment of
-the newest release that it is about, and run without this suite: in that release, in those that were
-asked for, and in the release that mended it. It must end with 1 where the failure is known and with
-0 where it was mended. `known/NAME.scripts.json` keeps the text and the exit codes; a script whose
-witness is still the same is kept, and run anew only on releases on which it was not run yet.
+the newest release that has the failure. It is run without this suite on that release, on those that
+were asked for, and on the release that mended the failure. It must end with 1 where the failure is
+known and with 0 where it was mended. `known/NAME.scripts.json` keeps the text and the exit codes. A
+script whose witness is still the same is kept, and run only on releases that it was not run on yet.
 """
 
 import fnmatch
@@ -27,7 +27,7 @@ from scutch_ci.targets import ADAPTERS, Target, targets
 
 SECONDS = 300
 NAME = "flax"
-"""Whose failures have scripts."""
+"""The implementation whose known failures have scripts."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Survey:
     """Where scripts are written and run.
 
     Args:
-      python: The interpreter of the environment of a release.
-      asked: Releases on which scripts are run; empty for no others than each script needs.
-      patterns: Which requirements; empty for all.
-      again: Whether to write anew what is kept.
-      folder: Of the known failures.
+      python: Returns the interpreter of a release's environment.
+      asked: Releases that a script is run on if they have its failure, besides those that it needs.
+      patterns: The requirements whose known failures get scripts; empty for all.
+      again: Whether to write kept scripts anew.
+      folder: The folder of the known failures.
     """
 
     python: Callable[[Target], str]
@@ -49,7 +49,7 @@ class Survey:
     folder: Path = KNOWN
 
     def update(self) -> int:
-        """Write and run all scripts; returns how many known failures have none that is right."""
+        """Write and run all scripts; returns how many known failures have no right script."""
         file = self.folder / f"{NAME}{SUFFIX}"
         entries = known.read(self.folder / f"{NAME}.toml")
         held = from_text(file.read_text("utf-8")) if file.exists() else ()
@@ -78,7 +78,7 @@ class Survey:
         return problems
 
     def script(self, entry: Known, kept: Script | None, pinned: Sequence[Target]) -> Script:
-        """The script of a known failure, run on every release that it is to be run on.
+        """Write or keep the script of a known failure, and run it on releases without an exit code.
 
         Args:
           entry: The known failure.
@@ -86,7 +86,8 @@ class Survey:
           pinned: The releases that have pins, newest first.
 
         Raises:
-          NotReproducible: There is none, or it is too long.
+          NotReproducible: No release with pins has the failure, no script can be written for it, or
+            the script is too long.
         """
         about = [target for target in pinned if entry.applies(NAME, target.release)]
         if not about:
@@ -109,12 +110,12 @@ class Survey:
 
 
 def _key(each: Known | Script) -> tuple[str, str | None]:
-    """By which a known failure finds its script."""
+    """The requirement and the witness, which a known failure and its script share."""
     return each.requirement, each.witness
 
 
 def mended(entry: Known, pinned: Sequence[Target]) -> Iterator[Target]:
-    """The release that mended a failure: the first one newer than all that have it.
+    """The release that mended a failure, which is the first one after all that have it.
 
     Args:
       entry: The known failure.
@@ -129,7 +130,7 @@ def mended(entry: Known, pinned: Sequence[Target]) -> Iterator[Target]:
 
 
 def wrong_exits(entry: Known, script: Script) -> Iterator[str]:
-    """What is not as expected of the releases on which a script was run."""
+    """A complaint for each release on which a script ended with an unexpected exit code."""
     for release, code in script.exits.items():
         wanted = int(entry.applies(NAME, release))
         if code != wanted:

@@ -1,7 +1,7 @@
-"""What each law does on an implementation without a fault: which functions of it the law calls.
+"""The trial of each law on an implementation without a fault, with the functions that it calls.
 
-A law can see a fault only if it calls the function that the fault is in, so `ci/mutants` tries on
-a mutant those laws alone, the quick and special ones first.
+A law can notice a fault only if it calls the function that holds the fault. So `ci/mutants` tries
+only the laws that call this function, first the quick ones that call few other functions.
 """
 
 import ast
@@ -30,12 +30,12 @@ FEW = 10
 
 @dataclass(frozen=True)
 class Sight:
-    """What a law did on the implementation as it is.
+    """The trial of one law on the implementation without a fault.
 
     Args:
-      outcome: Of its trial; `known` if it broke in no other way than is known.
-      seconds: How long it took, on few inputs.
-      functions: Those of the package that it called, as `file:scope`.
+      outcome: The outcome of the trial; `known` if the law broke, and only in known ways.
+      seconds: The duration of the trial, on `FEW` inputs.
+      functions: The functions of the package that the law called, as `file:scope`.
     """
 
     outcome: str
@@ -44,20 +44,18 @@ class Sight:
 
 
 def sights(subject: Subject, jobs: int, file: Path) -> dict[str, Sight]:
-    """What every law does on the implementation as it is.
+    """Try every law on the implementation without a fault; returns the trials by the law's name.
 
     Args:
       subject: The implementation.
       jobs: How many processes try laws.
-      file: Where answers are kept, until the code of the implementation changes, and for each law
-        until the code of its module does, or the ways in which it is known to break. It may be
-        missing.
+      file: Keeps the trials; it may be missing. A law is tried again if one of these has changed:
+        the code of the implementation, the code of the law's module, the ways in which the law is
+        known to break, or the version of JAX.
     """
     kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
     sources = [code(text) for text in subject.sources.values()]
-    wanted = {
-        law.name: digest(text, *subject.ways(law), *sources) for law, text in codes_of_laws()
-    }
+    wanted = {law.name: digest(text, *subject.ways(law), *sources) for law, text in codes_of_laws()}
     kept = {name: each for name, each in kept.items() if each["digest"] == wanted.get(name)}
     left = [name for name in wanted if name not in kept]
     parts = [(subject, left[first : first + 16]) for first in range(0, len(left), 16)]
@@ -72,7 +70,7 @@ def sights(subject: Subject, jobs: int, file: Path) -> dict[str, Sight]:
 
 
 def digest(*texts: str) -> str:
-    """Other texts have another one."""
+    """A short hash of JAX's version and these texts, in their order."""
     return hashlib.sha256("\0".join([jax.__version__, *texts]).encode()).hexdigest()[:16]
 
 
@@ -101,7 +99,7 @@ def code(text: str) -> str:
 
 
 def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
-    """What some laws do on the implementation as it is; given as `(subject, names)`."""
+    """Try some laws on the implementation without a fault; `part` is `(subject, names)`."""
     subject, names = part
     runner = Runner(judging(subject, None))
     claims, _ = imported(subject, runner)
@@ -126,7 +124,7 @@ def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
 def called_by_import(subject: Subject) -> frozenset[str]:
     """The functions, as `file:scope`, that run while the implementation is imported.
 
-    What they make, such as a registered class, is used by laws that do not call them.
+    Laws that do not call these functions can still use their results, such as a registered class.
     """
     runner = Runner(judging(subject, None))
     _, functions = imported(subject, runner)
@@ -135,7 +133,7 @@ def called_by_import(subject: Subject) -> frozenset[str]:
 
 
 def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
-    """The laws that can convict: on the implementation as it is they pass, or break as is known."""
+    """The laws that can convict a mutant, because without a fault they break in no new way."""
     return {
         name: sight for name, sight in seen.items()
         if sight.outcome in ("passed", "untested", "known")
@@ -143,14 +141,15 @@ def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
 
 
 def seeing(fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] = ()) -> list[str]:
-    """The laws that call the function of a fault, or any of its class or its file if it is in none.
+    """The names of the laws that call the function with the fault, the most promising first.
 
-    Those come first that are quick and call little else: they are about that function. If the
-    import calls it, the laws that call others of its file follow.
+    If the fault is in no function, these are the laws that call any function of its class or file.
+    Laws that are quick and call few other functions come first: they are about that function. If
+    the import runs it, the laws that call any other function of its file follow.
 
     Args:
       fault: The fault.
-      laws: What each law did on the implementation as it is.
+      laws: The trial of each law on the implementation without a fault.
       by_import: The functions that run while the implementation is imported.
     """
     runs_early = any(shows_in(fault, place) for place in by_import)
@@ -166,7 +165,7 @@ def seeing(fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] =
 
 
 def shows_in(fault: Fault, function: str) -> bool:
-    """Whether who calls a function, given as `file:scope`, can see a fault."""
+    """Whether a law that calls `function`, given as `file:scope`, can notice a fault."""
     if not fault.scope:
         return function.startswith(f"{fault.file}:")
     return function.startswith(f"{fault.place}.") or function == fault.place

@@ -36,7 +36,9 @@ ADAPTERS = {
 
 JUDGING = ("attrs execnet hypothesis iniconfig packaging pluggy pygments pytest pytest-xdist "
            "sortedcontainers").split()  # fmt: skip
-"""What the judge needs beside JAX; in the versions of the newest pins, unless a release has others.
+"""The packages that the judge needs beside JAX.
+
+Their versions come from the newest pins, unless the pins of the release have them.
 """
 
 
@@ -59,7 +61,8 @@ class Target:
         """The target that a name stands for, such as `flax-0.12.8` or `flax-0.10.5-jax-0.6.0`.
 
         Raises:
-          NothingMeasured: It is no such name, or there are no pins for it.
+          NothingMeasured: `name` is no such name, the release has no pins, or no later release has
+            pins with the JAX in `name`.
         """
         parts = NAME.fullmatch(name)
         if parts is None or parts["name"] not in ADAPTERS:
@@ -120,7 +123,7 @@ class Target:
 
     @property
     def age(self) -> tuple[Version, bool]:
-        """Sorts releases from old to new, those with another JAX after those with their own."""
+        """A sort key, from old to new."""
         return Version(self.release), not self.jax
 
 
@@ -160,13 +163,13 @@ def targets(names: Sequence[str]) -> list[Target]:
 
 
 def interpreter(version: str) -> str:
-    """The path of an interpreter, on the path or held by pyenv.
+    """The path of an interpreter that runs, from `PATH` or else from pyenv's folder.
 
     Args:
-      version: Such as `3.12`.
+      version: The version of Python, such as `3.12`.
 
     Raises:
-      NothingMeasured: There is none that runs.
+      NothingMeasured: No interpreter of this version runs.
     """
     name = f"python{version}"
     held = (Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions").glob(
@@ -185,7 +188,7 @@ def environment(target: Target, folder: Path, log: Path) -> str:
     Args:
       target: The release.
       folder: Where the environments are kept.
-      log: What the installer prints is added to it.
+      log: The file that the installer's output is added to.
 
     Raises:
       NothingMeasured: It could not be made.
@@ -198,10 +201,10 @@ def made(name: str, pins: str, folder: Path, log: Path) -> str:
     """Make an environment where it is missing; returns the path of its Python.
 
     Args:
-      name: Of its folder.
+      name: The name of its folder.
       pins: All its packages, after a first line such as `# Python 3.12`.
       folder: Where the environments are kept.
-      log: What the installer prints is added to it.
+      log: The file that the installer's output is added to.
 
     Raises:
       NothingMeasured: It could not be made.
@@ -235,7 +238,7 @@ def made(name: str, pins: str, folder: Path, log: Path) -> str:
 
 
 def judges_own(pins: str) -> list[str]:
-    """The lines of the newest pins with what the judge needs and a release's pins do not have."""
+    """The lines of the newest pins for those packages of `JUDGING` that a release's pins lack."""
     there = {line.partition("==")[0].lower() for line in pins.splitlines()}
     newest = max((ROOT / "ci" / "pins").glob("py*.txt"))
     return [

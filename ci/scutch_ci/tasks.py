@@ -1,7 +1,7 @@
-"""The tasks of a nightly: programs that run to their end and leave one file, or leave nothing.
+"""The tasks of a nightly, each of which writes one whole file or none.
 
-A task makes its file in a scratch folder and moves it to the night's folder when it is whole. So
-whether a task is done is whether its file is there, whatever ended an earlier run.
+A task makes its file in a scratch folder and moves it to the night's folder when it is whole. So a
+task is done if and only if its file exists, however an earlier run ended.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ class Task:
     """The making of one file.
 
     Args:
-      name: For people.
+      name: The task's name, for people.
       result: The file; the task is done when it exists.
-      make: Makes it. Its arguments are an empty scratch folder, and the log that the programs it
-        runs write to.
-      summary: What the finished file says, in one line.
+      make: Makes the file. Its arguments are an empty scratch folder, and the log for the output of
+        the programs that it runs.
+      summary: Sums up the finished file in one line.
     """
 
     name: str
@@ -97,7 +97,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _end_with_parent() -> None:
-    """In a new process: be interrupted when the parent ends, even by SIGKILL; on Linux only."""
+    """Have this new process interrupted when its parent ends, even by SIGKILL; on Linux only."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background jobs ignore it
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)

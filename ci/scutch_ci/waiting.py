@@ -1,7 +1,8 @@
-"""What a long step shows until it ends: the time, and how much is left if it goes as it last went.
+"""The progress of a long step, with the time since it began and an estimate of the time left.
 
-A terminal gets a bar. Elsewhere, as in a log of CI, a line comes every two minutes, or as often as
-is asked for.
+The estimate is the duration of the step's last run that succeeded, less the time since the step
+began. A terminal gets a bar. Elsewhere, as in a log of CI, a line comes every two minutes, or as
+often as the caller asks.
 
     with waiting("judge flax, py3.11"):
         judge()
@@ -20,7 +21,7 @@ from scutch_ci.checkout import ROOT
 from scutch_ci.history import read_json, write_json
 
 KEPT = ROOT / "build" / "durations.json"
-"""How long each step took when it last came to its end, in seconds."""
+"""The file that holds the duration of the last successful run of each step, in seconds."""
 
 EVERY = 120.0
 """Seconds between lines where there is no terminal."""
@@ -37,14 +38,14 @@ def waiting(
     every: float = EVERY,
     told: Callable[[], str] = str,
 ) -> Iterator[None]:
-    """Show how a step comes along while the block runs; how long it took is kept if it succeeds.
+    """Show the progress of a step while the block runs; its duration is kept if it succeeds.
 
     Args:
-      step: Its name, the same whenever it is done.
-      kept: The file of how long steps took.
-      begun: Whether its name stands at the beginning of a line that its caller ends.
+      step: The step's name, the same in every run.
+      kept: The file that holds the durations of steps.
+      begun: Whether the caller has printed the name at the beginning of a line that it will end.
       every: Seconds between lines where there is no terminal.
-      told: Says how far the step has come.
+      told: Returns a text about the step's progress, such as `3 laws tried`.
     """
     before, started, over = durations(kept).get(step), time.monotonic(), threading.Event()
     arguments = (step, before, over, begun, every, told)
@@ -59,16 +60,16 @@ def waiting(
 
 
 def durations(file: Path) -> dict[str, float]:
-    """How long steps took, in seconds; none where there is no such file."""
+    """The durations of steps in a file, in seconds, by name; empty where the file is missing."""
     return dict(read_json(file)) if file.exists() else {}
 
 
 def left(seconds: float, before: float | None) -> str:
-    """How much of a step is left, in words; empty where nobody knows.
+    """How much time of a step is left, in words; empty without an earlier duration.
 
     Args:
-      seconds: Since it began.
-      before: How long it took before, if that is known.
+      seconds: The time since the step began.
+      before: The duration of its last successful run, if there was one.
 
     >>> left(30, 150.0), left(200, 150.0), left(30, None)
     ('about 2:00 left', 'longer than the 2:30 of last time', '')

@@ -93,6 +93,9 @@ def words(settings: Mapping[str, Any], given: Sequence[str], file: Path | None) 
       settings: What `project` has returned.
       given: The words that the user has typed.
       file: Where the settings stand; paths in them are relative to its folder.
+
+    Returns:
+      One word for each value, such as `--profile=ci`.
     """
     found = []
     for name, value in settings.items():

@@ -60,7 +60,7 @@ from scutch.progress import Progress, resume, seed_in
 from scutch.report import Report, ReportError, write
 from scutch.report.document import broken_by, check_path, is_complete
 from scutch.report.document import load as load_report
-from scutch.report.text import count
+from scutch.report.text import count, publish
 
 RETRIED = 50
 """On how many inputs a broken law is tried again where others hold, at most."""
@@ -551,9 +551,10 @@ class Judge:
     def keep_calls(self) -> None:
         """Keep which functions the laws of each requirement have called, for later runs."""
         held = {r.id: r.conforms and not left_out(r) for r in self.rulings}
-        calls = {r.id: {n for t in r.trials for n in t.calls} for r in self.rulings}
+        calls = {r.id: [n for t in r.trials for n in t.calls] for r in self.rulings}
         try:
-            changed.keep(self.run.where, {n: calls[n] if held[n] else () for n in calls})
+            file, text = changed.noted(self.run.where, {n: calls[n] * held[n] for n in calls})
+            publish(text, file)
         except OSError as error:
             self.say(f"--changed: {error.strerror}; what laws have called is not kept")
 

@@ -1,14 +1,14 @@
-"""The reference implementation: it defines what conforming looks like.
+"""The reference implementation of the contract for boxes, Linen, NNX and the bridge between them.
 
 Read it from top to bottom:
 
-- `errors`, `jax_versions`, `placement`, `comparison`, `struct`: what all rooms use;
+- `errors`, `jax_versions`, `placement`, `comparison`, `struct`: shared by all modules below;
 - `meta`, `logical`: boxes, which know the names of axes, and rules for logical names;
-- `functional`: what layers compute, as functions of arrays;
+- `functional`: the computations of layers, as functions of arrays;
 - `core`, `traverse_util`, `serialization`: frozen, flat and saved dictionaries;
-- `linen` and `nnx`: modules over collections of variables, and objects that hold them; the two do
-  not know each other;
-- `bridge`: modules of one kind as modules of the other.
+- `linen` and `nnx`: modules that read variables from collections, and modules that hold them as
+  attributes; neither package imports the other;
+- `bridge`: wrappers that make a Linen module an NNX module, and an NNX class a Linen module.
 
 The functions on boxes and on logical names are here as well, under the names that Flax gives them.
 

@@ -3,8 +3,9 @@
 NumPy's `==` on arrays gives an array, and NaN differs from itself, so that two boxes of equal
 arrays cannot be compared by `==` on their fields. Here two values are *equal* if they are trees of
 the same structure whose leaves are equal: arrays of the same shape, dtype and numbers (NaN equals
-NaN), or other leaves of the same type that `==` says are equal. The *kind* of a leaf is all of it
-but the numbers: it is what can be hashed and what abstract values have too.
+NaN), or other leaves of the same type that `==` says are equal. The *kind* of a leaf leaves its
+numbers out: it is the shape and dtype of an array, or the type of any other leaf. A kind can be
+hashed, and a tracer, which has no numbers yet, has one too.
 
 >>> import numpy as np
 >>> equal({"w": np.array([1.0, np.nan])}, {"w": np.array([1.0, np.nan])})
@@ -25,25 +26,28 @@ from .placement import ARRAYS
 
 
 def kind(leaf: Any) -> Any:
-    """Return what a leaf is apart from its numbers; equal leaves have equal kinds (BOX-20e).
+    """Return the shape and dtype of an array, or the type of any other leaf (BOX-20e).
+
+    Equal leaves have equal kinds, so that kinds can be hashed in the place of leaves.
 
     Args:
       leaf: An array or tracer of any shape and dtype, or any other object.
 
     Returns:
-      Shape and dtype of an array, the type of anything else.
+      A pair of shape and dtype for an array or tracer, a type for anything else.
     """
     return (leaf.shape, leaf.dtype) if isinstance(leaf, ARRAYS) else type(leaf)
 
 
 def hashable(value: Any) -> Any:
-    """Return a value with what can be hashed in the place of its containers (LIN-9h).
+    """Replace the mappings, lists, tuples and sets in a value by hashable containers (LIN-9h).
 
     Args:
-      value: Anything; mappings, lists, tuples and sets are containers, also inside of each other.
+      value: Any value. Containers inside of mappings, lists and tuples are replaced as well.
 
     Returns:
-      Equal values for equal trees; a leaf that cannot be hashed stays as it is.
+      A `frozenset` for a mapping (of its items) or a set, a tuple for a list or tuple, and any
+      other value itself, hashable or not. Equal values give equal results.
     """
     match value:
         case Mapping():
@@ -90,8 +94,9 @@ def difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, str, str] |
       path: The key path of both in the trees that the caller compares.
 
     Returns:
-      The key path of the place, as `jax.tree_util.keystr` writes it, and in words what either tree
-      has there; `None` if the structures agree. Leaves are not compared.
+      The key path of the first difference, as `jax.tree_util.keystr` writes it; then descriptions
+      of the subtrees of `ours` and of `theirs` at that path. `None` if the structures agree. Leaves
+      are not compared.
     """
     (children, structure), (others, other_structure) = _level(ours), _level(theirs)
     if structure == other_structure:
@@ -112,7 +117,7 @@ def _level(node: Any) -> tuple[dict[str, Any], Any]:
 
 
 def _summary(node: Any) -> str:
-    """A part of a tree in words, for a message."""
+    """The description of a subtree in an error message."""
     if isinstance(node, ARRAYS):
         return f"an array {node.dtype}{list(node.shape)}"
     if node is None or all_leaves([node]):

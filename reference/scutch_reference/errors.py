@@ -1,4 +1,4 @@
-"""Every error of the reference: what was tried, with which value, and what was expected.
+"""The errors of the reference, which name the attempt, the value at fault and the remedy.
 
 The `text` of an error class is the template of its message. The names in its braces are the *parts*
 of the message: whoever raises the error passes each by its name, and a user can read them off the
@@ -26,7 +26,7 @@ class ScutchReferenceError(ValueError):
     """The base of the errors that the reference raises; catch it to catch them all.
 
     Args:
-      parts: What is named in `text`, each of which becomes an attribute of the error.
+      parts: A value for each name in the braces of `text`; it becomes an attribute of the error.
     """
 
     text: ClassVar[str]
@@ -44,13 +44,13 @@ class ScutchReferenceError(ValueError):
 
 
 class UsageError(ScutchReferenceError):
-    """The base of the errors that are told in words: something is used in a way it is not for.
+    """The base of the errors about wrong usage whose message is written where they are raised.
 
-    Raised are its subclasses, one for each part of the reference.
+    The reference raises only its subclasses, each of which is for one part of the reference.
 
     Args:
-      message: The words.
-      parts: As for every error.
+      message: The whole message.
+      parts: Further attributes of the error.
     """
 
     text = "{message}"
@@ -239,7 +239,7 @@ class UnhashableStaticError(ScutchReferenceError, TypeError):
 class AliasingError(ScutchReferenceError):
     """One object is reached at two places that ask for different shardings or axes (JIT-2).
 
-    `first` and `second` are pairs of a place and what is asked for there.
+    `first` and `second` are pairs: the place of an argument, and the sharding or axis given for it.
 
     Wrong::
 
@@ -276,7 +276,7 @@ class NoFilterMatchError(ScutchReferenceError):
 
 
 class FilterError(UsageError, TypeError):
-    """Something is no filter, or a filter that takes everything stands before others (OBJ-3).
+    """A value is no filter, or a filter that takes everything stands before others (OBJ-3).
 
     Wrong::
 
@@ -309,7 +309,7 @@ class UnknownPathError(UsageError, KeyError):
 class SpecError(ScutchReferenceError):
     """The base of the errors about a spec that a mesh, an array or a value does not fit (SHM-4).
 
-    Raised are its subclasses. `place` says which argument, and which leaf in it, has the spec.
+    Only its subclasses are raised. `place` names the argument, and the leaf in it, of the spec.
     """
 
 
@@ -369,7 +369,7 @@ class ReplicationError(SpecError):
 
 
 class DataError(UsageError):
-    """Attributes or metadata of an object are set, or asked for, in a way that is not (OBJ-5).
+    """Attributes or metadata of an object are set or read by an unsupported call (OBJ-5).
 
     Wrong::
 
@@ -382,7 +382,7 @@ class DataError(UsageError):
 
 
 class StreamError(UsageError, KeyError, AttributeError):
-    """A seed stream is asked for a key, and is not there or was given none (OBJ-6).
+    """A key is drawn from a seed stream that does not exist or has no key (OBJ-6).
 
     Wrong::
 
@@ -424,7 +424,7 @@ class ModuleError(UsageError):
 class ScopeError(ScutchReferenceError):
     """The base of the errors about a name, a variable or a key of one Linen module (LIN-1, LIN-8).
 
-    Raised are its subclasses. `path` leads to the module.
+    Only its subclasses are raised. `path` is the path of the module.
     """
 
 
@@ -539,7 +539,7 @@ class RegistryError(UsageError):
 
 
 class CrossingError(UsageError):
-    """Something has no counterpart on the other side of the bridge (BRG-4, BRG-6, BRG-7l).
+    """A value has no counterpart on the other side of the bridge (BRG-4, BRG-6, BRG-7l).
 
     Wrong::
 

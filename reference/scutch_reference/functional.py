@@ -1,4 +1,4 @@
-"""What layers compute, as functions of arrays: the layers of Linen and of NNX both call these.
+"""The computations of layers as functions of arrays, which layers of Linen and of NNX call.
 
 A layer of either kind reads its parameters and statistics, and hands them to one function here. So
 a `Dense` of Linen and a `Linear` of NNX that hold the same numbers give the same outputs. A
@@ -35,8 +35,8 @@ def flag(name: str, *values: A | None, once: bool = False) -> A:
 
     Args:
       name: The option, for the error.
-      values: What the call and the layer say, in order of precedence; `None` says nothing.
-      once: Whether it is an error if more than one of them says something.
+      values: The option's values, in order of precedence; `None` where the option is not given.
+      once: Whether it is an error if the option is given more than once.
 
     Returns:
       The first value that is not `None`.
@@ -187,7 +187,7 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
     Args:
       table: Shape (rows, features). A table of one row gives that row for every integer.
       indices: Integers of any shape; rows are counted from 0.
-      dtype: The compute dtype, or `None` for that of the table.
+      dtype: The compute dtype, or `None` for the dtype of the table.
       out_sharding: The sharding of the rows, where the mesh has Explicit axes. `None`: the axes of
         `indices` stay where they are, and so do the features of the table on mesh axes that are
         still free.
@@ -307,7 +307,7 @@ def normalized(
       statistics: Mean and variance, of the shape of `x` without the axes `axes[0]`.
       parameters: Scale and bias, of the shape of `x` along the axes `axes[1]`, or `None`.
       axes: The axes that were averaged over, and the axes of the features; none is negative.
-      epsilon: What is added to the variance.
+      epsilon: The number that is added to the variance, against division by zero.
       dtype: The dtype of the outputs; see `promoted`.
 
     Returns:
@@ -376,15 +376,15 @@ def dot_product_attention(
       query: Shape (..., queries, heads, depth).
       key: Shape (..., keys, heads, depth); heads may be fewer, each for several heads of `query`.
       value: Shape (..., keys, heads, features), with the heads of `key`.
-      bias: What is added to the logits, which have shape (..., heads, queries, keys).
+      bias: An array to add to the logits, which have shape (..., heads, queries, keys).
       mask: Booleans that broadcast to the logits: which keys count.
       broadcast_dropout: Whether all examples and heads drop the same weights.
       dropout_rng: A key of `jax.random`, if weights are dropped.
       dropout_rate: The probability that a weight is dropped.
-      deterministic: Whether none is dropped.
+      deterministic: Whether no weight is dropped.
       dtype: The compute dtype; see `promoted`.
       precision: The precision of the products.
-      is_causal: Whether a query sees the keys up to its own place alone.
+      is_causal: Whether a query sees only the keys up to its own position.
 
     Returns:
       Outputs of shape (..., queries, heads, features).

@@ -1,9 +1,9 @@
-"""What differs between versions of JAX, and the parts of JAX that are not public.
+"""The differences between versions of JAX, and the private parts of JAX that the reference uses.
 
 The reference runs on JAX 0.4.35 and newer. In between, JAX gained a mesh in context that is no
 global variable (`jax.set_mesh`), axis types (`Auto`, `Explicit`, `Manual`) and types of arrays that
-carry a sharding. All code that asks which JAX there is stands here, and so does all that touches a
-part of JAX that its documents do not promise. Other modules import the names below, and
+carry a sharding. All code that depends on the version of JAX is in this module, and so is all code
+that uses names that JAX does not document. Other modules import the names below, and
 `reference/tests/test_jax_versions.py` fails when JAX moves one.
 
 Words: the *mesh in context* is the mesh that JAX uses where none is passed, set by `jax.set_mesh`
@@ -31,8 +31,8 @@ from jax.sharding import AbstractMesh, Mesh
 # `jax.core`, of which it has removed most other names.
 Tracer: type[Any] = jax.core.Tracer
 
-# JAX 0.4 has none of these four. What is None here is never called: without Explicit axes nothing
-# is resharded, and no array has a type with a sharding.
+# JAX 0.4 has none of these four functions. A name that is None is never called: without Explicit
+# axes nothing is resharded, and no array has a type with a sharding.
 get_abstract_mesh: Any = getattr(jax.sharding, "get_abstract_mesh", None)
 get_concrete_mesh: Any = getattr(jax.sharding, "get_mesh", None)
 reshard: Any = getattr(jax.sharding, "reshard", None)
@@ -42,7 +42,7 @@ set_mesh: Any = getattr(jax, "set_mesh", lambda mesh: mesh)
 # The function of `jax.nn`, which came later than JAX 0.5.1.
 identity: Any = getattr(jax.nn, "identity", lambda x: x)
 
-# Gives two arrays of a program one sharding, which is that of an argument if one of them is one.
+# Gives two arrays of a program one sharding: the sharding of an argument, if one is an argument.
 # JAX 0.11.2 dropped it: since then the compiler chooses.
 shard_alike: Any
 try:
@@ -60,7 +60,7 @@ with warnings.catch_warnings():
 
 
 def context_mesh() -> Mesh | AbstractMesh | None:
-    """Return the mesh in context: of `jax.set_mesh`, else of `with mesh:`, else `None` (BOX-18).
+    """Return the mesh set by `jax.set_mesh`, else the one set by `with mesh`, else `None` (BOX-18).
 
     Returns:
       An `AbstractMesh` after `jax.set_mesh` and inside `shard_map`, a `Mesh` in a `with mesh:`
@@ -87,7 +87,7 @@ def concrete_mesh(mesh: AbstractMesh) -> Mesh | AbstractMesh | None:
         return mesh
     try:
         found: Mesh = get_concrete_mesh()
-    except ValueError:  # What JAX raises inside `vmap` and `jit`.
+    except ValueError:  # JAX raises it inside `vmap` and `jit`.
         return None
     return mesh if found.empty else found
 
@@ -109,7 +109,7 @@ def axes_of_type(mesh: Mesh | AbstractMesh | None, axis_type: str) -> list[Any]:
     return [name for name, its in zip(names, types, strict=True) if its.name == axis_type]
 
 
-# ---------------------------------------------------------------- what `nnx` needs
+# ---------------------------------------------------------------- used by `nnx`
 
 # JAX 0.4 has no name for a trace but the trace itself; `jax.core` had it before `jax.extend.core`
 # did. `multinomial` came later.

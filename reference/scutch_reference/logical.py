@@ -1,7 +1,7 @@
 """Logical axis names: boxes that do not know the mesh, and rules that do (document 002, LOG).
 
-A *logical* name says what an axis is for: 'batch', 'hidden'. A *rule* pairs a logical name with the
-mesh axes that such an axis is cut along: one mesh axis, a tuple of several, or `None` for none.
+A *logical* name tells the role of an axis: 'batch', 'hidden'. A *rule* pairs a logical name with
+the mesh axes that such an axis is cut along: one mesh axis, a tuple of several, or `None` for none.
 Rules are tried in order, and an array uses each mesh axis once, so that a later rule for the same
 name can serve when the mesh axis of an earlier one is taken. To lay a model out on another mesh is
 to write other rules; the model stays. Rules are passed, or kept in a *context*, of which each
@@ -193,7 +193,7 @@ def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) 
     """Map every spec of logical names in a tree to a sharding on a mesh (LOG-5b).
 
     Args:
-      tree, rules: As for `logical_to_mesh`, which says what is raised.
+      tree, rules: As for `logical_to_mesh`, which lists the errors.
       mesh: A mesh that has the axes of the rules.
 
     Returns:
@@ -203,7 +203,7 @@ def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) 
 
 
 class RulesFallback(enum.Enum):
-    """What `with_logical_constraint` does about a name for which no rule decides (LOG-8)."""
+    """The options of `with_logical_constraint` for a name that no rule decides (LOG-8)."""
 
     AXIS_IS_UNSHARDED = "axis_is_unsharded"
     RAISE_ERROR = "raise_error"
@@ -211,7 +211,7 @@ class RulesFallback(enum.Enum):
 
 
 def _is_names(spec: Any) -> bool:
-    """Whether this has the names of one array, where a tree of names may stand too."""
+    """Whether `spec` has the names of one array; if not, it is a tree of names."""
     if type(spec) is not tuple:
         return False
     named = any(isinstance(name, str) or name is UNCONSTRAINED for name in spec)
@@ -233,7 +233,8 @@ def with_logical_constraint(
         `None` leaves `x` as it is.
       rules: The rules; `None` means those in context.
       mesh: The mesh; `None` means the one in context.
-      fallback: What is done if no rule decides for a name.
+      fallback: The option for a name that no rule decides: leave its axis unsharded, raise an
+        error, or leave the arrays unconstrained.
 
     Returns:
       `x` with its arrays sharded by the mapped spec. `x` itself without rules or without a mesh.
@@ -294,8 +295,8 @@ def with_logical_partitioning(
     """Make an initializer return its array in a `LogicallyPartitioned` (BOX-19, LOG-9).
 
     Args:
-      fn: An initializer, as those of `jax.nn.initializers`.
-      names, mesh, rules: Those of the box.
+      fn: An initializer, such as those of `jax.nn.initializers`.
+      names, mesh, rules: The axis names, the mesh and the rules of the box.
 
     Returns:
       An initializer with the parameters, the name and the docstring of `fn`.

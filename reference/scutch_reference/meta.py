@@ -1,8 +1,8 @@
-"""Boxes: values that know what their axes are called (document 000, contract BOX).
+"""Boxes, which keep a value together with the names of its axes (document 000, contract BOX).
 
 A *box* wraps a value, which is any tree of arrays, and holds metadata for each axis of the value,
-usually its *name*. Initializers return boxes, parameters are kept in them, and whoever has to know
-where an array lies asks the box. A transformation that gives every array one more axis, as `scan`
+usually its *name*. Initializers return boxes, parameters are kept in them, and code that places an
+array reads the names from its box. A transformation that gives every array one more axis, as `scan`
 over layers does, tells each box with `add_axis`; `remove_axis` is the inverse, for the body of the
 transformation, in which the axis is gone. The parameters of both hold the name of that axis under
 `PARTITION_NAME`.
@@ -45,14 +45,14 @@ PARTITION_NAME = "partition_name"
 """The key, in the parameters of `add_axis` and `remove_axis`, of the name of the axis."""
 _PLAIN_NAMES = frozenset((str, type(None)))  # Names of these types are kept as they are.
 _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
-"""What fields of a box are called in the metadata of a variable, where the names differ (BRG-4)."""
+"""The key in the metadata of a variable for each box field of another name (BRG-4)."""
 
 
 class AxisMetadata(Generic[A], abc.ABC):
     """A box: one value, and metadata for its axes; boxes of your own derive from it.
 
     A subclass defines the four methods; one that leaves a method out cannot be instantiated
-    (BOX-21a). It is registered as a pytree node whose leaves are those of its value (BOX-2a), which
+    (BOX-21a). It is registered as a pytree node whose leaves are its value's (BOX-2a), which
     `struct.Node` and `struct.dataclass` do. It may define `get_partition_spec(self)`, which the
     function of the same name then asks.
     """
@@ -83,7 +83,7 @@ class AxisMetadata(Generic[A], abc.ABC):
 
         Args:
           index: The place of the new axis among the axes of the value that has it.
-          params: What the transformation says of the axis; its name under `PARTITION_NAME`.
+          params: The transformation's parameters for boxes: the axis name under `PARTITION_NAME`.
         """
 
     @abc.abstractmethod
@@ -170,7 +170,7 @@ def _metadata_keys(cls: Any) -> tuple[tuple[str, str], ...]:
 
 
 class Partitioned(Node, AxisMetadata[A]):
-    """A box whose names are mesh axes: what each axis of the value is sharded over (document 000).
+    """A box that names the mesh axes over which each axis of its value is sharded (document 000).
 
     Boxes are immutable (BOX-20). A subclass is a frozen dataclass and pytree node by itself; all
     its fields but `value` are static.
@@ -289,11 +289,11 @@ class Partitioned(Node, AxisMetadata[A]):
 
     @classmethod
     def from_nnx_metadata(cls, metadata: Mapping[str, Any]) -> Self:
-        """Make the box of such metadata; the inverse of `to_nnx_metadata` (BRG-4).
+        """Make a box from the metadata of an NNX variable; inverse of `to_nnx_metadata` (BRG-4).
 
         Args:
-          metadata: Values by the names that NNX has for the fields. What is no field is left out;
-            `value` and the names must be there.
+          metadata: The values of the fields, by their keys in NNX. Keys that belong to no field are
+            ignored; `value` and `out_sharding` are required.
         """
         return cls(**{name: metadata[key] for name, key in _metadata_keys(cls) if key in metadata})
 
@@ -307,7 +307,7 @@ def boxing(fn: Callable[P, A], box: Callable[..., B], **metadata: Any) -> Callab
     Args:
       fn: Any function.
       box: Makes the box: called as `box(result, **metadata)`, and it checks the metadata.
-      metadata: What the box is to know beside the result.
+      metadata: The other fields of the box.
 
     Returns:
       A function with the parameters, the name and the docstring of `fn`.
@@ -326,8 +326,8 @@ def with_partitioning(
     """Make an initializer return its array in a `Partitioned` (BOX-19, document 000).
 
     Args:
-      fn: An initializer, as those of `jax.nn.initializers`.
-      names, mesh: Those of the box.
+      fn: An initializer, such as those of `jax.nn.initializers`.
+      names, mesh: The axis names and the mesh of the box.
 
     Returns:
       An initializer with the parameters, the name and the docstring of `fn`.
@@ -359,11 +359,11 @@ def add_axis(tree: Any, index: int, params: Params) -> Any:
 
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
-      index, params: As in `Partitioned.add_axis`, which says what is raised.
+      index, params: As in `Partitioned.add_axis`, which lists the errors.
 
     Returns:
-      The tree, in containers of the same types, with what the `add_axis` of each outermost box
-      returned. All other leaves are the same objects.
+      A tree with containers of the same types, in which each outermost box is replaced by the
+      result of its `add_axis`. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
@@ -374,11 +374,11 @@ def remove_axis(tree: Any, index: int, params: Params) -> Any:
 
     Args:
       tree: Any tree; a tree without boxes comes back as it is.
-      index, params: As in `Partitioned.remove_axis`, which says what is raised.
+      index, params: As in `Partitioned.remove_axis`, which lists the errors.
 
     Returns:
-      The tree, in containers of the same types, with what the `remove_axis` of each outermost box
-      returned. All other leaves are the same objects.
+      A tree with containers of the same types, in which each outermost box is replaced by the
+      result of its `remove_axis`. All other leaves are the same objects.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten([x.remove_axis(index, params) if is_box(x) else x for x in nodes])
@@ -470,8 +470,9 @@ def get_partition_spec(tree: Any) -> Any:
       tree: Any tree; arrays may be abstract.
 
     Returns:
-      The tree with, for a box, what its `get_partition_spec` says, else `PartitionSpec(*names)`,
-      else `None`; for anything else with a shape `PartitionSpec()`; and `None` for the rest.
+      The tree with a spec or `None` for each box and leaf. A box gives the result of its method
+      `get_partition_spec`; without that method, `PartitionSpec(*names)`; without names, `None`. A
+      leaf that has a shape gives `PartitionSpec()`, any other leaf `None`.
     """
     nodes, structure = _flatten(tree)
     return structure.unflatten(map(_spec, nodes))
@@ -485,9 +486,10 @@ def get_sharding(tree: Any, mesh: Mesh) -> Any:
       mesh: A mesh that has every axis that the specs name.
 
     Returns:
-      The tree with, for a box, what its own `get_sharding` says (BOX-26), and else the spec that
-      `get_partition_spec` gives, on the mesh; `None` where there is no spec. It is ready for
-      `jax.jit(..., out_shardings=)` (BOX-17b).
+      The tree with a sharding or `None` for each box and leaf. A box whose class defines its own
+      `get_sharding` gives the result of that method (BOX-26). Any other box or leaf gives its spec
+      from `get_partition_spec` as a `NamedSharding` on `mesh`, or `None` without a spec. The tree
+      can be passed to `jax.jit(..., out_shardings=)` (BOX-17b).
     """
     on_mesh = functools.cache(functools.partial(NamedSharding, mesh))
     nodes, structure = _flatten(tree)

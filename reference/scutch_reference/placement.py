@@ -1,11 +1,12 @@
-"""Where arrays go: the constraint that shards an array on a mesh (BOX-18).
+"""The constraint that shards an array on a mesh, and the layout of arrays (BOX-18).
 
 A *spec* (`jax.sharding.PartitionSpec`) has an entry for each axis of an array: a mesh axis, a tuple
 of them, `None` (the axis stays whole) or `UNCONSTRAINED` (the compiler decides). To *constrain* an
 array is to have it sharded by a spec on a mesh. JAX has three functions for it, and each refuses
-what the others are for: `with_sharding_constraint` on mesh axes of type Auto, `reshard` on Explicit
-ones, and `device_put` for an array that exists already. Inside `shard_map` axes are Manual: an
-array is the part of one device, and those axes cannot be sharded again. `constrain` chooses.
+the arrays of the others: `with_sharding_constraint` on mesh axes of type Auto, `reshard` on
+Explicit ones, and `device_put` for an array that exists already. Inside `shard_map` axes are
+Manual: an array is the part of one device, and those axes cannot be sharded again. `constrain`
+chooses.
 
 >>> import jax, numpy as np
 >>> mesh = Mesh(np.array(jax.devices()[:1]), ("data",))
@@ -33,7 +34,7 @@ from .jax_versions import (
 )
 
 ARRAYS = (np.ndarray, np.generic, jax.Array)
-"""What counts as an array: those of NumPy and JAX, NumPy's scalars, and tracers."""
+"""The classes that count as arrays, for NumPy's arrays and scalars, JAX's arrays and tracers."""
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
 _with_sharding_constraint: Any = jax.lax.with_sharding_constraint
 

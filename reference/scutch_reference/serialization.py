@@ -1,4 +1,4 @@
-"""Trees as nested dictionaries with strings for keys, the form for checkpoints; both ways.
+"""Conversion of trees to nested dictionaries with strings for keys, for checkpoints, and back.
 
 >>> from .core import freeze
 >>> to_state_dict([1, freeze({"w": 2})])
@@ -34,9 +34,9 @@ def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
     """Return a tree with the leaves of nested dictionaries; the inverse of `to_state_dict`.
 
     Args:
-      target: A tree of the structure that is wanted; its leaves are not used.
-      state: What `to_state_dict` returned for such a tree.
-      name: What the tree is called in messages.
+      target: A tree with the structure of the result; its leaves are not used.
+      state: The nested dictionaries that `to_state_dict` returned for a tree of that structure.
+      name: The name of the tree in error messages.
 
     Returns:
       A tree of the structure of `target`.

@@ -31,10 +31,10 @@ def field(*, pytree_node: bool = True, metadata: Any = None, **options: Any) -> 
     Args:
       pytree_node: Whether the field is data. A static field (`False`) holds a hashable value.
       metadata: A mapping of further metadata for `dataclasses.fields`.
-      options: What `dataclasses.field` takes, such as `default`.
+      options: Keywords for `dataclasses.field`, such as `default`.
 
     Returns:
-      What `dataclasses.field` returns: write it where the default of the field would stand.
+      The result of `dataclasses.field`; assign it to the field in the body of the class.
     """
     return dataclasses.field(metadata={**(metadata or {}), "pytree_node": pytree_node}, **options)
 
@@ -79,7 +79,7 @@ class Node:
     """
 
     fields_are_data: ClassVar[bool] = True
-    """Whether a field that does not say it (see `field`) is data; a subclass may change it."""
+    """Whether a field that was not made by `field` is data; a subclass may change it."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__()
@@ -119,8 +119,8 @@ def dataclass(cls: Any = None, /, **options: Any) -> Any:
 
     Args:
       cls: The class. Without it, a decorator is returned: `@dataclass(kw_only=True)`.
-      options: What `dataclasses.dataclass` takes; `frozen` stays `True`. Unlike a `Node`, the class
-        compares as `dataclasses` compare: by `==` on its fields.
+      options: Keywords for `dataclasses.dataclass`; `frozen` is always `True`. Unlike a `Node`, the
+        class compares as other dataclasses do, by `==` on its fields.
 
     Returns:
       The same class, registered with JAX.

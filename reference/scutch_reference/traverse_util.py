@@ -1,4 +1,4 @@
-"""Nested dictionaries as flat ones, whose keys are paths; both ways.
+"""Conversion of nested dictionaries to flat ones, whose keys are paths, and back.
 
 >>> flat = flatten_dict({"dense": {"bias": 1, "kernel": 2}}, sep="/")
 >>> flat
@@ -34,7 +34,7 @@ def flatten_dict(
       xs: Nested dictionaries, frozen or not.
       keep_empty_nodes: Whether an empty dictionary inside is kept, as `empty_node`.
       is_leaf: Given a path and a dictionary: whether the dictionary is a leaf.
-      sep: What stands between the keys of a path in a string. `None`: paths are tuples of keys.
+      sep: The string that joins the keys of a path. `None`: paths are tuples of keys.
 
     Returns:
       A dictionary from paths to leaves.
@@ -56,7 +56,7 @@ def unflatten_dict(xs: Mapping[Any, Any], sep: str | None = None) -> dict[Any, A
 
     Args:
       xs: Leaves by path; `empty_node` stands for an empty dictionary.
-      sep: What stands between the keys of a path in a string. `None`: paths are tuples of keys.
+      sep: The string that joins the keys of a path. `None`: paths are tuples of keys.
     """
     nested: dict[Any, Any] = {}
     for path, value in xs.items():

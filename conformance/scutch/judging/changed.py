@@ -28,7 +28,6 @@ from types import CodeType, FrameType
 
 from scutch.implementation import SetupError
 from scutch.judging.compiled import kept_in
-from scutch.report.text import publish
 
 Calls = Mapping[str, Collection[str]]
 
@@ -238,15 +237,15 @@ def kept(subject: str) -> dict[str, list[str]]:
     return found if isinstance(found, dict) else {}
 
 
-def keep(subject: str, calls: Calls) -> None:
-    """Keep what laws have called, beside what is kept of others.
+def noted(subject: str, calls: Calls) -> tuple[Path, str]:
+    """The file that keeps what laws have called, and its new text.
 
     Args:
       subject: What was judged.
       calls: By requirement; nothing for one that did not hold, which is judged in any case.
     """
-    found = kept(subject) | {name: sorted(called) for name, called in calls.items()}
-    publish(json.dumps({name: each for name, each in found.items() if each}), _file(subject))
+    found = kept(subject) | {name: sorted({*called}) for name, called in calls.items()}
+    return _file(subject), json.dumps({name: each for name, each in found.items() if each})
 
 
 def _git(*arguments: str) -> str:

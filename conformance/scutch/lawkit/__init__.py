@@ -1,1 +1,1 @@
-"""What laws share: the marks that say what a law judges, equality, and where an array lies."""
+"""Functions that laws share, such as marks, equality, refusals, tolerances and shardings."""

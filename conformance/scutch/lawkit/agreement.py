@@ -1,4 +1,4 @@
-"""What a call did, and whether two calls did the same: for laws whose oracle is plain JAX.
+"""Compare the outcomes of two calls, for laws whose oracle is plain JAX.
 
 A law calls JAX's own transformation and the lifted one with equal arguments, and keeps an
 `Outcome` of both: the error or the results, the buffers that were given up, and how often the
@@ -35,7 +35,7 @@ RUN_OF_EQUAL = 1 / 8
 
 @dataclass
 class Comparisons:
-    """How the traces of two routes are compared in one trial, and what came of it.
+    """How the traces of two routes are compared in one trial, and how often they were equal.
 
     Args:
       by_traces: Whether routes with equal traces agree without being run.
@@ -61,7 +61,7 @@ def comparing(*, by_traces: bool, seed: int) -> Iterator[Comparisons]:
 
     Args:
       by_traces: Whether routes with equal traces agree without being run.
-      seed: Of the sample of equal traces that is run all the same.
+      seed: Seeds the choice of the equal traces that are run all the same.
 
     Yields:
       The counts of the comparisons that are made inside.
@@ -91,7 +91,7 @@ def compare_routes(
     Raises:
       AssertionError: The routes do not agree.
       JudgeAtFault: Their traces are equal, and `check` raised an `AssertionError`.
-      Exception: What a route raises.
+      Exception: A route raised this exception while it was traced.
     """
     compare_traces(traced(ours, *arguments), traced(theirs, *arguments), arguments, check)
 
@@ -99,12 +99,15 @@ def compare_routes(
 def compare_traces(
     ours: Trace, theirs: Trace, arguments: tuple[Any, ...], check: Callable[[Any, Any], None]
 ) -> None:
-    """Fail unless two traced routes agree: equal traces do; others are run, and their results too.
+    """Fail unless two traced routes agree.
+
+    Routes with equal traces agree, and only a sample of them is run. Routes with other traces are
+    compiled and run, and `check` compares their results.
 
     Args:
       ours: The route through the implementation.
       theirs: The other route.
-      arguments: What both were traced with.
+      arguments: The arguments with which both routes were traced.
       check: Takes the results of both; raises an `AssertionError` where they do not agree.
 
     Raises:
@@ -131,11 +134,11 @@ def compare_traces(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call did.
+    """The results or the error of a call, and its effects on buffers and traces.
 
     Args:
-      results: What it returned; `None` if it raised.
-      error: What it raised; `None` if it returned.
+      results: The value that the call returned; `None` if it raised.
+      error: The exception that the call raised; `None` if it returned.
       deleted: Whether each watched array is deleted afterwards.
       traces: How often the Python function ran.
     """
@@ -149,16 +152,15 @@ class Outcome:
 def attempted(
     call: Callable[[], Any], *, watched: Any = (), traces: list[Any] | None = None
 ) -> Outcome:
-    """Make a call and keep what it did.
+    """Make a call and return its outcome.
 
     Args:
-      call: Makes the call; what it returns is kept as the results.
+      call: Makes the call; its return value is kept as the results.
       watched: A tree; of each `jax.Array` in it the outcome says whether it is deleted.
       traces: A list to which the Python function appends once each time that it runs.
 
     Returns:
-      The results or the error of the call, once the results are computed, and what happened to the
-      watched arrays. `traces` is 0 where no list was given.
+      The outcome, after JAX has computed the results. `traces` is 0 where no list was given.
     """
     error, results = None, None
     with warnings.catch_warnings():
@@ -174,13 +176,13 @@ def attempted(
 
 
 def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str:
-    """Where the outcome of a lifted call departs from that of JAX, in words; empty if nowhere.
+    """A sentence about the first difference between the outcomes of two calls; empty if they agree.
 
     Two refusals agree, whatever they say and however often the function ran before.
 
     Args:
-      ours: Of the lifted call.
-      theirs: Of JAX's own.
+      ours: The outcome of the lifted call.
+      theirs: The outcome of JAX's own call.
       shardings: Whether results must lie where JAX's lie.
 
     Returns:
@@ -211,8 +213,8 @@ def trees_differ(ours: Any, theirs: Any, *, shardings: bool = True) -> str:
       shardings: Whether shardings, and whether arrays are committed to them, are compared.
 
     Returns:
-      A sentence with both structures, or with the path of the first leaf that differs and what
-      differs of it; `''` if nothing does.
+      A sentence with both structures, or with the path of the first leaf that differs and both of
+      its values, shardings or commitments; `''` if the trees agree.
     """
     one: Any = jax.tree.structure(ours)
     other: Any = jax.tree.structure(theirs)
@@ -234,8 +236,8 @@ def trees_differ(ours: Any, theirs: Any, *, shardings: bool = True) -> str:
 def _alike_arrays(mine: Any, its: Any) -> bool:
     """Whether two leaves are the same: shape, dtype, weak type, contents.
 
-    JAX has wrappers for literals (`TypedNdArray`, `TypedFloat`) that no caller can rely on: what is
-    no `jax.Array` counts by its contents.
+    JAX wraps literals (`TypedNdArray`, `TypedFloat`), and no caller can rely on the wrapper. A leaf
+    that is no `jax.Array` is therefore compared by shape, dtype and contents.
     """
     if isinstance(mine, jax.ShapeDtypeStruct) or isinstance(its, jax.ShapeDtypeStruct):
         return alike(mine, its)

@@ -74,10 +74,11 @@ def plain_names(names: Any) -> tuple[Any, ...]:
     A class of the implementation's own could equal whatever it is compared with.
 
     Args:
-      names: What the box says.
+      names: The value that the implementation gave for the names of the box.
 
     Raises:
-      AssertionError: They, or one of them, are of another class, be it a subclass of these.
+      AssertionError: The names are no plain tuple, or a name is of another class; subclasses of
+        `tuple` and `str` are other classes.
     """
     inner = [part for name in names if type(name) is tuple for part in name]
     outer = [name for name in names if type(name) is not tuple and name is not None]

@@ -1,4 +1,4 @@
-"""How a law says that it is not about an input, or that the environment has not what it needs.
+"""Two ways to leave a law, for an input outside its domain, or a feature that JAX lacks.
 
 `hypothesis.assume` and `pytest.skip` would do, were it not for implementations that raise the same
 exceptions: a broken one could reject every input and pass. These two are the judge's own, and every
@@ -55,7 +55,7 @@ class TooFewDevices(OutOfDomain):
 
 
 class NotAvailable(BaseException):
-    """The environment lacks what a law is about, so nobody can be judged by it here.
+    """The environment lacks a feature that a law needs, so the law judges nobody here.
 
     Wrong, in a law, because an implementation could raise the same exception to escape the law:
 
@@ -66,7 +66,7 @@ class NotAvailable(BaseException):
         not_available("no explicit axes")
 
     Attributes:
-      reason: What is missing.
+      reason: The name of the missing feature, package or option.
     """
 
     def __init__(self, reason: str) -> None:
@@ -114,7 +114,7 @@ def assume(condition: object) -> None:
     """Leave the law where a condition on its input does not hold.
 
     Raises:
-      OutOfDomain: It does not hold.
+      OutOfDomain: The condition does not hold.
     """
     if not condition:
         raise OutOfDomain
@@ -124,7 +124,7 @@ def need_devices(count: int) -> None:
     """Leave the law where JAX has fewer devices than this.
 
     Raises:
-      TooFewDevices: It has.
+      TooFewDevices: JAX has fewer devices.
     """
     present = jax.device_count()
     if present < count:
@@ -145,11 +145,12 @@ def import_or_leave(module: str, reason: str) -> Any:
 
     Args:
       module: The import name, such as `'tensorflow'`.
-      reason: What is missing where it cannot be imported, and how to install it.
+      reason: The sentence for the report if the module is not installed: its name, and how to
+        install it.
 
     Raises:
-      NotAvailable: It is not installed.
-      Untried: It is, and cannot be imported.
+      NotAvailable: The module is not installed.
+      Untried: The module is installed, and importing it fails.
     """
     try:
         return importlib.import_module(module)

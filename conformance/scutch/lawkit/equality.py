@@ -28,14 +28,14 @@ _SEQUENCES = (list, tuple)
 _SETS: tuple[Any, ...] = (set, frozenset)
 _ATOMS: tuple[Any, ...] = (bool, int, float, complex, str, bytes, type(None))
 _TRUSTED = ("builtins", "inspect", "jax", "jaxlib", "numpy", "ml_dtypes")
-"""The packages whose classes say themselves what is equal."""
+"""The packages whose own `==` is trusted."""
 
 
 def alike(one: Any, other: Any) -> bool:
     """Whether two values are of one type and equal in every part.
 
-    No method of a class that an implementation may have written decides it: a subclass of `tuple`,
-    `str` or `dict` is compared by what it holds, whatever its `==`, length or iterator says.
+    No method of a class that an implementation may have written takes part: a subclass of `tuple`,
+    `str` or `dict` is compared by its elements, whatever its `==`, length or iterator says.
 
     Args:
       one: An array, a scalar, a string, a container, a dataclass, a box with `names`, a key.
@@ -71,7 +71,7 @@ def alike(one: Any, other: Any) -> bool:
     if dataclasses.is_dataclass(kind):
         return _same_fields(kind, one, other) and (not _is_box(kind) or _same_box(one, other))
     if kind is FunctionType and one.__code__ is other.__code__:
-        return True  # made twice by one line: what made the boxes is not compared
+        return True  # made twice by one line; the values in their closures are not compared
     if _is_trusted(kind):
         return bool(one == other) and alike(_contents(one), _contents(other))
     if _is_box(kind):  # it may keep all it has outside of itself, as in a table of its class
@@ -83,8 +83,9 @@ def alike_in_any_order(one: Iterable[Any], other: Iterable[Any]) -> bool:
     """Whether two collections have elements that are alike, each as often, in whichever order.
 
     Args:
-      one: What the implementation gave, such as the keys of a mapping: it is iterated over once.
-      other: What it should have given.
+      one: The collection that the implementation gave, such as the keys of a mapping; it is
+        iterated over once.
+      other: The collection that it should have given.
     """
     left = [*other]
     for each in one:
@@ -99,11 +100,12 @@ def holds(collection: Iterable[Any], value: Any) -> bool:
     """Whether an element of a collection, or a key of a mapping, is alike to a value.
 
     Args:
-      collection: It is iterated over; its `in` is not asked.
-      value: What is looked for.
+      collection: The collection or mapping; it is iterated over, and its `in` is not asked.
+      value: The element or key to look for.
 
     Raises:
-      TypeError: The collection is a text, of which `in` asks for parts: see `plain_text`.
+      TypeError: The collection is a string, where `in` would look for a substring; see
+        `plain_text`.
     """
     if isinstance(collection, str):
         raise TypeError(f"holds({collection!r}, {value!r}): write `part in plain_text(text)`")
@@ -111,12 +113,12 @@ def holds(collection: Iterable[Any], value: Any) -> bool:
 
 
 def plain_text(value: Any) -> str:
-    """What `str` gives for a value, such as an error, as a string that is of no subclass."""
+    """The text of a value, such as an error, as a plain `str` and no subclass of it."""
     return "".join(str.__iter__(str(value)))
 
 
 def says_equal(one: Any, other: Any) -> bool:
-    """What `one == other` says: for laws about the `==` of an implementation's class.
+    """Whether `one == other` is `True`, for laws about the `==` of an implementation's class.
 
     Wrong, in a law, because whatever is true would do:
 
@@ -128,7 +130,7 @@ def says_equal(one: Any, other: Any) -> bool:
 
     Args:
       one: The object whose class is asked first.
-      other: What it is compared with.
+      other: The object on the right of the operator.
 
     Raises:
       AssertionError: The answer is neither `True` nor `False`.
@@ -137,11 +139,11 @@ def says_equal(one: Any, other: Any) -> bool:
 
 
 def says_unequal(one: Any, other: Any) -> bool:
-    """What `one != other` says, where a law is about it; see `says_equal`.
+    """Whether `one != other` is `True`, for laws about an implementation's `!=`; see `says_equal`.
 
     Args:
       one: The object whose class is asked first.
-      other: What it is compared with.
+      other: The object on the right of the operator.
 
     Raises:
       AssertionError: The answer is neither `True` nor `False`.
@@ -157,7 +159,7 @@ def _said(answer: Any, operator: str) -> bool:
 
 
 def _contents(value: Any) -> Any:
-    """What an implementation may have put into an object of JAX's, and JAX compares by its `==`.
+    """The parts of a JAX object whose `==` an implementation may have written.
 
     Args:
       value: An object of a trusted class.
@@ -196,7 +198,7 @@ def _is_array(kind: type) -> bool:
 
 
 def _is_trusted(kind: type) -> bool:
-    """Whether a class is one of the packages in `_TRUSTED`, and does not only say so."""
+    """Whether a class can be imported from a package in `_TRUSTED` under its own name."""
     found: Any = sys.modules.get(str(kind.__module__))
     for name in str(kind.__qualname__).split("."):
         found = getattr(found, name, None)
@@ -281,7 +283,8 @@ def leaf_pairs(found: Any, expected: Any) -> list[tuple[str, Any, Any]]:
       expected: A tree that must have the same structure.
 
     Returns:
-      For each leaf its path, as `['params']['kernel']`, and what is there in the two trees.
+      For each leaf its path, as `['params']['kernel']`, and the leaves at this path in the two
+      trees.
 
     Raises:
       AssertionError: The structures differ.
@@ -307,12 +310,12 @@ def close(
 
     Args:
       found: A tree of arrays, scalars and strings; strings must be equal.
-      expected: Another.
+      expected: The tree that it is compared with.
       rtol: How far two numbers may be apart, as a part of the expected one.
       atol: How far beside that; both as `tolerances.near` takes them.
 
     Returns:
-      `True` if so, else `False`. Shapes must be equal; dtypes may differ.
+      `True` if the trees are close, else `False`. Shapes must be equal; dtypes may differ.
     """
     ours: Any = jax.tree_util.tree_flatten(found)
     theirs: Any = jax.tree_util.tree_flatten(expected)

@@ -1,7 +1,7 @@
-"""Every way to run a Linen module inside of a lift, in one call for all.
+"""One function that runs a Linen module inside of any lift.
 
-Some lifts take a class of modules, some a function and a module that is there already, and each
-says in its own way which collections and streams there are inside:
+Some lifts take a class of modules, others a function and an instance of a module. Each has its own
+options for the collections and streams that the module can use inside:
 
     module = inside(linen, "cond", Body, collections="stats", streams=True)
     module.apply({"stats": {"part": held}}, x, rngs=keys)
@@ -14,7 +14,7 @@ from scutch.lawkit.equality import alike
 CLASSES = ("jit", "remat", "map_variables")
 """Lifts of a class, which take filters of collections and of streams."""
 AXES = ("vmap", "scan")
-"""Lifts along an axis, which say of each collection and stream what becomes of it."""
+"""Lifts along an axis, which take an axis or a rule for each collection and each stream."""
 CALLS = ("vjp", "jvp", "grad", "value_and_grad", "cond", "switch")
 """Lifted calls of a function, which take filters of collections and of streams."""
 LOOPS = ("while_loop",)
@@ -32,14 +32,14 @@ def _summed(part: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writes: bool) -> Any:
-    """What the part gives for `x`; called in a compact method of the module that has the part."""
+    """The output of the part for `x`; called in a compact method of the module around it."""
     collections, streams = seen["variables"], seen["rngs"]
     seen = {name: choice for name, choice in seen.items() if choice is not True}  # the default
     if alike(kind, "map_variables"):
         return linen.map_variables(body, "params", **seen)(name="part")(x)
     if kind in CLASSES:
         return getattr(linen, kind)(body, **seen)(name="part")(x)
-    # Filters of several kinds stand side by side, one of them of a stream that there is not.
+    # Filters of several types stand side by side; one names a stream that does not exist.
     beside = {"absent": True} if isinstance(streams, str | linen.DenyList) else {}
     shared = {"split_rngs": {streams: False, **beside}}
     if alike(kind, "vmap"):
@@ -89,11 +89,11 @@ def inside(
         under `vmap` and `scan`, entry by entry.
       collections: A filter of the collections that the lift lets in; one that can be hashed.
       streams: A filter of the streams that it lets in; one that can be hashed.
-      writes: Whether the lift is one that carries what changes, where it can do both.
-      name: That of the module, where another one makes it.
+      writes: Whether `scan` and `while_loop` carry the collections; otherwise they broadcast them.
+      name: The name of the module, for a module that is made inside another one.
 
     Returns:
-      A module that returns what its part returns.
+      A module that returns the output of its part.
     """
     seen = {"variables": collections, "rngs": streams}
 

@@ -1,7 +1,8 @@
-"""The exception by which a law interrupts what it is judging.
+"""The exception by which a law interrupts the code that it judges.
 
-A law raises an `Interruption` inside a context, or inside a function that is transformed, to see
-what is left behind. No implementation raises it, so where it arrives, it came from the law:
+A law raises an `Interruption` inside a context, or inside a function that is transformed, and then
+checks that the implementation has restored its state. No implementation raises this exception, so a
+law that catches one knows that it came from the law:
 
     assert isinstance(raised(lambda: jitted(module)), Interruption)
 """

@@ -1,4 +1,4 @@
-"""How a law says what it is about.
+"""Marks that tell which requirement a law tries, and with how many inputs.
 
 A law is a Hypothesis property that carries the mark `requirement`. Where it means something only
 on some of the inputs that it draws, the mark lists names for them, `must_reach=("cycle",)`, and the
@@ -31,7 +31,7 @@ def requirement(identifier: str, *, must_reach: tuple[str, ...] = ()) -> Callabl
     """Mark a law with the requirement that it tries.
 
     Args:
-      identifier: Of the catalogue, such as `"BOX-5"`.
+      identifier: The requirement's id in the catalogue, such as `"BOX-5"`.
       must_reach: Names of inputs; the requirement counts as tried when the law has called
         `reached` with each of them at least once.
 
@@ -74,8 +74,8 @@ def options(*names: str) -> Callable[[Test], Test]:
     """Mark a law that needs options which older releases of an implementation do not have.
 
     Args:
-      names: Of `implementation.OPTIONS`, such as `nnx.Variable.out_sharding`. Where one of them is
-        not claimed, the law is not tried.
+      names: Names in `implementation.OPTIONS`, such as `nnx.Variable.out_sharding`. Where one of
+        them is not claimed, the law is not tried.
     """
     return _noting(scutch_options=names)
 
@@ -111,7 +111,7 @@ def noting_reached() -> Iterator[set[str]]:
 
 
 def raised(call: Callable[[], object]) -> Exception | None:
-    """What a call raises; `None` when it returns."""
+    """The exception that a call raises, or `None` when the call returns."""
     try:
         call()
     except Exception as error:

@@ -1,6 +1,6 @@
 """Modes of lifts and of the functional form, and contexts that set them for the calls inside.
 
-A call that is given a mode overrides the one that is set around it:
+The mode that a call is given overrides the mode that a context sets around it:
 
     with under_other_modes(nnx, graph=True):
         state = nnx.state(model, graph=True)
@@ -19,7 +19,7 @@ SETTERS = (("graph", "set_graph_mode"), ("graph_updates", "set_graph_updates"))
 """The options that are modes, each with the name of the context that sets it."""
 
 CHOICES = ("no mode", "a graph", "a tree")
-"""What a call may say of the option ``graph``: nothing, True or False."""
+"""The choices for the option ``graph`` of a call: leave it out, True, or False."""
 
 
 def takes_modes(function: Callable[..., Any] | None, *modes: str) -> bool:
@@ -59,11 +59,11 @@ def function_and_options(
 
 
 def under_other_modes(nnx: Any, **given: bool) -> contextlib.ExitStack:
-    """A context in which other modes are set than those that the calls inside are given.
+    """A context that sets each mode to the opposite of the option that the calls inside are given.
 
     Args:
-      nnx: The namespace of objects, of the implementation under judgment. What it cannot set is
-        left as it is.
+      nnx: The namespace of objects, of the implementation under judgment. A mode that it has no
+        context for is left unchanged.
       given: The options of the calls: `graph`, `graph_updates`.
     """
     stack = contextlib.ExitStack()

@@ -1,7 +1,7 @@
-"""Parts: modules that another Linen module makes and calls, and what plain JAX gives beside them.
+"""Parts are modules that another Linen module makes and calls.
 
-A law lifts the call of a part inside a module, and compares with JAX's own function of `apply` of
-the part alone:
+A law lifts the call of a part inside a module, and compares it with JAX's own transformation of the
+part's `apply`:
 
     lifted = outer(linen, part, lambda part, x: linen.cond(x.sum() > 0, one, other, part, x))
     mutable = mutable_collections(variables, train=True)
@@ -28,7 +28,7 @@ def outer(linen: Any, part: Any, call: Callable[[Any, Any], Any], *, held: bool 
         the part, its field `inner`.
 
     Returns:
-      A module that returns what `call` returns.
+      A module that returns the result of `call`.
     """
 
     class Holder(linen.Module):  # type: ignore[misc]
@@ -47,7 +47,7 @@ def outer(linen: Any, part: Any, call: Callable[[Any, Any], Any], *, held: bool 
 
 
 def within(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of a part, as those of the module that it is a part of."""
+    """The variables of a module around a part named `part`, from the variables of the part."""
     return {collection: {"part": tree} for collection, tree in variables.items()}
 
 
@@ -65,13 +65,12 @@ def weighted_gradients(function: Callable[[Any, Any], tuple[Any, Any]], tree: An
     """The gradients of a function's output, in which each entry counts with another weight.
 
     Args:
-      function: Called with `tree` and `x`; gives an output, which is an array, and what is beside
-        it.
+      function: Called with `tree` and `x`; returns a pair of an output array and auxiliary data.
       tree: A tree of arrays.
       x: An array.
 
     Returns:
-      The sum of the weighted entries, the output with what is beside it, and the gradients in both
+      The sum of the weighted entries, the pair that `function` returned, and the gradients in both
       arguments, in the form of `jax.value_and_grad` with `has_aux=True`.
     """
 

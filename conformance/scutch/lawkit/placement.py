@@ -8,8 +8,8 @@ and asks `has_sharding` of arrays:
         placed = jax.jit(place)(x)
     assert has_sharding(placed, NamedSharding(mesh, P("data")))
 
-A *constraint* is what `jax.lax.with_sharding_constraint` leaves in a traced program; `constraints`
-reads their specs without compiling the program.
+A *constraint* is the operation that `jax.lax.with_sharding_constraint` adds to a traced program;
+`constraints` reads their specs without compiling the program.
 """
 
 import contextlib
@@ -31,7 +31,8 @@ def entries(spec: Any) -> tuple[Any, ...]:
       spec: A `PartitionSpec`, or the names of a box.
 
     Raises:
-      AssertionError: An entry is of a class that could equal what it is not.
+      AssertionError: An entry is neither a plain string, nor a plain tuple of strings, nor None;
+        another class could have an `==` of its own.
     """
     given = [*spec]
     plain_names(tuple(None if e is PartitionSpec.UNCONSTRAINED else e for e in given))
@@ -62,7 +63,8 @@ def constraints(function: Callable[..., Any], *arguments: Any) -> list[tuple[Any
       *arguments: Its arguments: arrays, trees of them, or `jax.ShapeDtypeStruct`s.
 
     Returns:
-      The `entries` of each spec, with those of functions that it calls, such as jitted ones.
+      The `entries` of each spec, also of constraints in the functions that it calls, such as jitted
+      ones.
     """
     return [entries(s.spec) for s in _shardings(jax.make_jaxpr(function)(*arguments).jaxpr)]
 

@@ -38,7 +38,7 @@ def assert_parts(array: Any, mesh: Mesh, spec: PartitionSpec, expected: Any) -> 
     """Fail unless an array is sharded by `spec`, and every part that can be read is as expected.
 
     Args:
-      array: What the implementation made.
+      array: The array that the implementation made.
       mesh: The mesh that it must be on.
       spec: The spec that it must have.
       expected: The whole array, on the host.
@@ -61,7 +61,7 @@ def assert_parts(array: Any, mesh: Mesh, spec: PartitionSpec, expected: Any) -> 
 
 
 def on_every_process(value: Any) -> np.ndarray:
-    """The values that the processes hold, stacked: row `i` is that of process `i`.
+    """The values that the processes hold, stacked: row `i` comes from process `i`.
 
     Args:
       value: A host array, of one shape and dtype on all processes.

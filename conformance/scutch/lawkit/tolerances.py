@@ -1,9 +1,9 @@
 """How far two float results of the same computation may be apart: the one place that says so.
 
 Two routes to one result round differently: a compiler fuses operations, devices sum in another
-order. A *tolerance* holds the options `rtol` and `atol` of `numpy.allclose`, by what was computed.
-`found` is near to `expected` where it is no more than `atol + rtol * abs(expected)` away; a coarser
-dtype than `float32`, and an accelerator, widen that:
+order. A *tolerance* holds the options `rtol` and `atol` of `numpy.allclose`; each computation has
+its own, such as `CALLS` or `GRADIENTS`. `found` is near to `expected` where it is no more than
+`atol + rtol * abs(expected)` away; a coarser dtype than `float32`, and an accelerator, widen that:
 
     assert near(jitted(x), function(x), **CALLS)
 """

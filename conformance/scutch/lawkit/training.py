@@ -1,6 +1,6 @@
-"""Training: an optimizer, written as `optax` writes them, and what a model changes in training.
+"""Optimizers in the form that `optax` uses, and a check of a model in training.
 
-`optax` is not needed to run the laws. What matters to them is the optimizer's *state*: it holds a
+`optax` is not needed to run the laws. The laws are about the optimizer's *state*: it holds a
 counter, and two trees like the parameters, which must be sharded as the parameters are.
 
     state = ADAM.init(params)
@@ -38,7 +38,7 @@ def _init(params: Any) -> Moments:
 
 
 def _update(grads: Any, state: Moments, params: Any = None) -> tuple[Any, Moments]:
-    """What is to be added to the parameters, and the state after it."""
+    """The updates to add to the parameters, and the new state of the optimizer."""
     tree_map = jax.tree_util.tree_map
     count = state.count + 1
     mean = tree_map(lambda m, g: 0.9 * m + 0.1 * g, state.mean, grads)
@@ -58,7 +58,7 @@ def _start(params: Any) -> Any:
 
 
 def _go_on(grads: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-    """What is to be added to the parameters, and the momentum after it."""
+    """The updates to add to the parameters, and the new momentum."""
     momentum = jax.tree_util.tree_map(lambda m, g: 0.5 * m + g, state, grads)
     return jax.tree_util.tree_map(lambda m: -0.1 * m, momentum), momentum
 
@@ -68,7 +68,7 @@ MOMENTUM = Optimizer(_start, _go_on)
 
 
 def assert_trains_as_evaluated(model: Any) -> None:
-    """Fail unless a described model gives and changes in training what plain JAX computes for it.
+    """Fail unless a training call gives the output and the updates that plain JAX computes.
 
     Args:
       model: An `Instance` of `scutch.inputs.models`, without dropout.

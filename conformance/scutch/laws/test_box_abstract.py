@@ -4,8 +4,8 @@ An *abstract value* is a `jax.ShapeDtypeStruct`: a shape and a dtype without con
 `002_` initializes abstractly, to know every sharding before an array is made; so boxes and the
 functions of trees must take abstract values wherever they take arrays.
 
-The oracle is the same function on zeros of the same shapes and dtypes: what it gives, made
-abstract, is what must come of the abstract tree.
+The oracle is the same function on zeros of the same shapes and dtypes. Its result, with every array
+replaced by its `ShapeDtypeStruct`, must be alike to the result on the abstract tree.
 """
 
 import jax
@@ -39,8 +39,10 @@ def _abstract(tree):
 @requirement("metadata/box-values/abstract-values-count-as-arrays", must_reach=("box",))
 @given(tree=abstract_trees, index=st.integers(0, 3), name=axis_names())
 def test_abstract_values_are_treated_as_arrays_are(meta, subject, tree, index, name):
-    """Every tree function gives on abstract values what it gives on arrays of their shapes, made
-    abstract.
+    """Every tree function accepts abstract values in the place of arrays.
+
+    Its result is the result on arrays of the same shapes and dtypes, with every array replaced by
+    its `ShapeDtypeStruct`. The partition specs are equal.
     """
     concrete = _concrete(tree)
     params, inside = subject.params(name), outermost_boxes(meta, tree)

@@ -2,7 +2,7 @@
 
 A lifted `scan` or `vmap` stacks variables along a new axis. It calls `box.add_axis(index, params)`
 to name that axis, and `box.remove_axis(index, params)` to take the name away inside its body;
-`params[PARTITION_NAME]` is the *partition name*: what the axis is called.
+`params[PARTITION_NAME]` is the *partition name*: the name of the axis.
 
 The oracle is algebra: the two methods are inverse to each other. For negative indices it is NumPy,
 which says where `expand_dims` puts an axis.
@@ -46,7 +46,7 @@ def test_adding_a_removed_axis_restores_the_box(subject, box, index):
 @requirement("metadata/box-axes/adding-undoes-removing")
 @given(box=any_boxes(), index=positions, name=axis_names())
 def test_adding_a_removed_axis_again_restores_the_box(subject, box, index, name):
-    """An axis that was added, removed and added again is there as after the first time."""
+    """An axis that is added, removed and added again gives the same box as adding it once."""
     index, params = subject.place(index, box), subject.params(name)
     added = box.add_axis(index, params)
     assert alike(added.remove_axis(index, params).add_axis(index, params), added)

@@ -1,8 +1,8 @@
 """Initializers, equality, classes of others: BOX-19 to BOX-21, BOX-24 and BOX-26 (`000_`).
 
 The oracle for equality is `alike`, which compares the fields of two boxes and does not ask their
-`__eq__`. The oracle for boxes of foreign classes is the box's own method: a tree function must do
-to a box in a tree what the method does to the box alone.
+`__eq__`. The oracle for boxes of foreign classes is the box's own method: in the result of a tree
+function, a box must be alike to the result of its method.
 
 A *foreign* class is one of `scutch.inputs.boxes`: a subclass of `AxisMetadata` that is written
 outside the implementation.
@@ -241,7 +241,7 @@ def _method(self, *arguments):
 )
 @given(box=foreign_boxes(), index=st.integers(0, 5), name=axis_names(), value=values())
 def test_foreign_boxes_take_part(meta, box, index, name, value):
-    """Every tree function does to a box of a foreign class what the method of that class does."""
+    """Every tree function replaces a foreign box by the result of the box's own method."""
     reached(type(box).__name__)
     params = {meta.PARTITION_NAME: name}
     tree = {"box": box, "other": [value]}
@@ -288,8 +288,10 @@ def _with_own(base, overridden):
 def test_a_method_that_a_subclass_overrides_is_the_one_that_is_asked(
     meta, overridden, value, mesh, index
 ):
-    """Every tree function does to a box of a subclass of `Partitioned` what the methods of the
-    subclass do, also those that not every box has: `get_partition_spec` and `get_sharding`.
+    """Every tree function calls the methods that a subclass of `Partitioned` overrides.
+
+    This includes the methods that only some box classes have: `get_partition_spec` and
+    `get_sharding`.
     """
     for name in overridden:
         reached(name)
@@ -313,9 +315,7 @@ def test_a_method_that_a_subclass_overrides_is_the_one_that_is_asked(
 @requirement("metadata/box-values/inputs-stay-unchanged")
 @given(pair=copies(box_trees()), index=st.integers(0, 3), name=axis_names())
 def test_no_function_changes_its_inputs(meta, subject, pair, index, name):
-    """After every function of the area, the tree with its boxes and containers, and the parameters,
-    are what they were before.
-    """
+    """No function of boxes changes the tree, its boxes and containers, or the parameters."""
     tree, before = pair
     params = subject.params(name) | {"other": 1}
     updates = meta.unbox(tree)

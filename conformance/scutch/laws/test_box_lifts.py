@@ -1,11 +1,10 @@
 """Boxes in lifted transformations and across the bridge: LIN-2f (`002_`), BRG-4d (`004_`).
 
-A lifted `scan` or `vmap` stacks a boxed parameter, and asks the box itself, by `add_axis`, what its
-metadata is then; inside the body it asks `remove_axis`. The bridge turns a box into a variable, and
-back.
+A lifted `scan` or `vmap` stacks a boxed parameter, and calls the box's `add_axis` to update its
+metadata; for the body it calls `remove_axis`. The bridge turns a box into a variable, and back.
 
-The oracle is the box's own method, called outside of any lift. What names are is not asked, so a
-box class without names is tried as well.
+The oracle is the box's own method, called outside of any lift. These laws do not read the names of
+a box, so they are tried on box classes without names as well.
 """
 
 import jax
@@ -35,8 +34,9 @@ COPIES = 4
     name=axis_names(),
 )
 def test_a_lift_asks_the_box_for_its_axis(linen, subject, kind, box, index, name):
-    """A parameter that `scan` or `vmap` stacks has the metadata of `box.add_axis`, and inside the
-    body that of the box itself.
+    """A box stacked by `scan` or `vmap` has the metadata of its own `add_axis`.
+
+    Inside the body it has the metadata of the box itself.
     """
     reached(kind)
     index, params, seen = subject.place(index, box), subject.params(name), []
@@ -65,8 +65,9 @@ def test_a_lift_asks_the_box_for_its_axis(linen, subject, kind, box, index, name
 @requirement("bridge/variables/foreign-box-crosses")
 @given(col=collection_names(), box=boxes(arrays(max_rank=2)))
 def test_a_box_crosses_and_returns(bridge, subject, col, box):
-    """A box that crosses to a variable and returns is what it was; names without a mesh may be
-    refused.
+    """`to_linen_var(to_nnx_var(collection, box))` is alike to `box`.
+
+    A box with names and no mesh may be refused.
     """
     if not subject.crosses:
         not_available(f"{subject.name} has no conversion to a variable, and no attribute `value`")

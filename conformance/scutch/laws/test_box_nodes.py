@@ -1,7 +1,7 @@
 """Boxes as pytree nodes: BOX-1 and BOX-2 (`000_`).
 
-JAX's transformations see a box as a node of a tree: its *leaves* are those of the value, and
-everything else, its class, names and mesh, is *static*: part of the tree structure, by which JAX
+JAX's transformations see a box as a node of a tree: its *leaves* are the leaves of its value.
+Everything else, its class, names and mesh, is *static*: part of the tree structure, by which JAX
 tells one traced program from another.
 
 The oracle is JAX's own tree functions and transformations on the bare values.
@@ -95,8 +95,10 @@ def test_structure_is_class_names_and_value_structure(subject, one, other):
 
 
 def _confused_by_jax(one, other):
-    """Whether JAX takes two nodes for one though their classes differ, which no class can help: of
-    what `register_dataclass` registers, some versions compare the static values only.
+    """Whether JAX calls the structures of two boxes equal although their classes differ.
+
+    No box class can prevent that: for classes registered by `register_dataclass`, some versions of
+    JAX compare the static values only.
     """
     structures = [jax.tree_util.tree_structure(box) for box in (one, other)]
     kinds = [(structure.node_data() or [None])[0] for structure in structures]

@@ -34,7 +34,7 @@ def _is_box_or_spec(meta):
 
 
 def _pairs(meta, tree, specs):
-    """Each outermost box, leaf or `None` of a tree, with what stands there in `specs`."""
+    """Each outermost box, leaf or `None` of a tree, with the entry of `specs` at the same path."""
     found, structure = jax.tree_util.tree_flatten(tree, is_leaf=_is_box_or_spec(meta))
     answers, other = jax.tree_util.tree_flatten(specs, is_leaf=_is_box_or_spec(meta))
     assert alike(structure, other), f"the specs {specs} have another structure than the tree"
@@ -116,8 +116,10 @@ def test_shardings_serve_as_out_shardings(meta, subject, placed):
 
 @functools.lru_cache(maxsize=64)
 def _same(kind):
-    """The identity function, one for each class: JAX may take structures of similar classes for
-    equal, and reuse what it traced.
+    """The identity function, as a new function for each class.
+
+    JAX may call the structures of similar classes equal; with one function for all it would then
+    reuse a trace of another class.
     """
     return lambda tree: tree
 

@@ -117,9 +117,7 @@ def test_removing_from_a_tree_removes_from_each_box(meta, subject, tree, index, 
 )
 @example(tree=Box(Array((2,)), ("data",)), added=[(1, "model"), (0, "layers")])
 def test_axes_removed_in_reverse_order_restore_the_tree(meta, subject, tree, added):
-    """A tree to which several axes were added, one after the other, is what it was when they are
-    removed in reverse order.
-    """
+    """Adding several axes to a tree and removing them in reverse order restores the tree."""
     grown, axes = tree, []
     for index, name in added:
         axes.append((_within(meta, subject, grown, index), subject.params(name)))
@@ -240,7 +238,7 @@ def _changed(tree, kind):
 
 
 def parts(nested):
-    """What stands at the place: boxes alone and in containers, and, if `nested`, boxes in boxes."""
+    """Boxes for one part of a tree, alone or in containers; with `nested`, also boxes in boxes."""
     return st.one_of(
         boxes(arrays(max_rank=2)),
         st.lists(boxes(arrays(max_rank=2)), max_size=2),

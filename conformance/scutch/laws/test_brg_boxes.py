@@ -33,7 +33,7 @@ kinds = st.sampled_from(["Param", "BatchStat", "Cache"])
 
 
 def _given(variable):
-    """The metadata that a user gave a variable, without what an implementation keeps for itself."""
+    """The metadata that a user gave a variable, without the implementation's own entries."""
     return {n: each for n, each in metadata(variable).items() if holds(("note", "tag", *HOOKS), n)}
 
 
@@ -110,8 +110,10 @@ def test_a_box_of_a_variable_opens_and_is_filled(bridge, meta, variable, replace
 @requirement("bridge/variables/nnxmeta-is-box", must_reach=("differ", "list"))
 @given(one=st.tuples(kinds, simple, noted), other=st.tuples(kinds, simple, noted))
 def test_type_and_metadata_of_a_box_are_structure(bridge, nnx, one, other):
-    """The leaves of an `NNXMeta` are those of its value; two boxes have equal tree structures when
-    types, metadata and value structures agree, and are equal when the values agree, too.
+    """The leaves of an `NNXMeta` box are the leaves of its value.
+
+    Two boxes have equal tree structures when types, metadata and value structures agree, and are
+    equal when the values agree, too.
     """
 
     def made(kind, value, notes):

@@ -99,7 +99,7 @@ def _places(tree, path=()):
 
 
 def _without(tree, path):
-    """Nested dictionaries without what stands at a path."""
+    """A copy of nested dictionaries without the entry at a path."""
     name, *rest = path
     if rest:
         return {**tree, name: _without(tree[name], rest)}
@@ -214,7 +214,7 @@ def _counting(linen, collection, depth):
     Args:
       linen: The namespace of modules.
       collection: In which the count is.
-      depth: How many modules are around the one that counts.
+      depth: How many modules are around the module that counts.
     """
 
     class Counting(linen.Module):
@@ -248,8 +248,10 @@ DEPTHS = ("alone", "a part", "a part of a part")
 @costly
 @given(widths=st.lists(WIDTHS, min_size=2, max_size=4), keyword=st.booleans())
 def test_a_wrapped_nnx_module_is_a_static_argument(nnx, bridge, widths, keyword):
-    """A compiled function that takes modules made by `to_linen` as static arguments computes what
-    `apply` computes, and is traced once for all that were made of equal arguments.
+    """A module made by `to_linen` works as a static argument of `jax.jit`.
+
+    The compiled function returns the result of `apply`. It is traced once for all modules that were
+    made with equal arguments.
     """
     reached("keyword" if keyword else "position")
 

@@ -1,7 +1,7 @@
 """One variable, from Linen to NNX and back, or the other way round: BRG-4.
 
-The oracle is what set out: `to_nnx_var` and `to_linen_var` are inverse. To *cross* is to be
-converted by one of them; to *return*, by the other one afterwards.
+The oracle is the original variable: `to_nnx_var` and `to_linen_var` are inverse. To *cross* is to
+be converted by one of them; to *return*, by the other one afterwards.
 """
 
 import numpy as np
@@ -142,7 +142,7 @@ def test_what_was_added_to_a_boxed_variable_returns(bridge, nnx, meta, col, box,
 
 
 def _crossed(crossing, value):
-    """What a crossing gives; `None` where the value has names and no mesh, and it is refused."""
+    """The result of a conversion; `None` if it refuses a value that has names and no mesh."""
     found = []
     error = raised(lambda: found.append(crossing()))
     if error is not None and not unplaced(value):
@@ -193,7 +193,7 @@ def test_crossing_to_linen_leaves_the_variable(bridge, nnx, pair, listed):
 @requirement("bridge/variables/crossing-shares-no-container", must_reach=("container",))
 @given(variable=variables(), listed=st.booleans())
 def test_what_crosses_shares_no_container(bridge, variable, listed):
-    """What a variable becomes has no list or dict in common with it, nor with what crosses back."""
+    """A variable, its Linen form, and the variable converted back share no list or dict."""
     if listed:
         variable.set_metadata(**NOTES)
     linen, back = [], []
@@ -239,7 +239,7 @@ def test_converting_trees_leaves_them(bridge, nnx, linen, attributes):
 @requirement("bridge/variables/crossing-shares-no-container")
 @given(linen=collections(), attributes=variable_trees())
 def test_converted_trees_share_no_container(bridge, linen, attributes):
-    """A tree of variables and what it is converted to have no list or dict in common."""
+    """A tree of variables and its converted tree share no list or dict."""
     for convert, tree in (
         (bridge.nnx_attrs_to_linen_vars, attributes),
         (bridge.linen_vars_to_nnx_attrs, linen),

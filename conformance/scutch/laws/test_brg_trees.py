@@ -1,8 +1,8 @@
 """Trees of variables, as collections of Linen and as attributes of NNX: BRG-6.
 
-The oracle is what set out: `linen_vars_to_nnx_attrs` and `nnx_attrs_to_linen_vars` are inverse. On
-Linen's side the first key of a path is the collection; on NNX's side the variable's type takes its
-place.
+The oracle is the original tree: `linen_vars_to_nnx_attrs` and `nnx_attrs_to_linen_vars` are
+inverse. On Linen's side the first key of a path is the collection; on NNX's side the variable's
+type takes its place.
 """
 
 import itertools
@@ -66,7 +66,7 @@ def _flat(tree, path=()):
 
 
 def _crossed(crossing, tree):
-    """What a crossing gives; `None` where the tree has names and no mesh, and it is refused."""
+    """The result of a conversion; `None` if it refuses a tree that has names and no mesh."""
     found = []
     error = raised(lambda: found.append(crossing()))
     if error is not None and not unplaced(tree):
@@ -178,7 +178,7 @@ def _clashing(linen, col, place, how, first):
       first: Whether the added collection comes first.
 
     Returns:
-      The collections, and what an error about the path ought to show.
+      The collections, and the words that an error about the path must contain.
     """
     paths = sorted(
         path for path in _flat(linen) if not alike(path[0], col) and not holds(linen, col)
@@ -267,7 +267,7 @@ def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty,
 
 
 OTHER_KEYS = {"31": SequenceKey(31), "attr": GetAttrKey("attr"), "71": FlattenedIndexKey(71)}
-"""First keys of a path that are no collection, by what an error about them ought to show."""
+"""First keys of a path that are no collection, by the text that an error must contain."""
 
 
 @requirement("bridge/trees/collection-is-first-key", must_reach=("collection", "refused"))

@@ -100,9 +100,7 @@ def test_a_wrapped_linen_module_has_its_variables_and_outputs(
 def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
     linen, nnx, transforms, bridge, meta, boxed, scale, size
 ):
-    """Gradients with respect to a wrapped Linen module are those of `apply` with respect to its
-    parameters.
-    """
+    """Gradients of a wrapped Linen module equal the gradients of `apply` in its parameters."""
     reached("boxed" if boxed else "bare")
     module, key = _module(linen, meta, boxed, size=size), small_key(0)
     with names_in_context():
@@ -398,9 +396,11 @@ MAKING = ("method", "function", "of a part", "by a method of what it is a part o
 @requirement("bridge/wrappers/lazy-init-makes-variables", must_reach=MAKING)
 @given(seed=seeds, boxed=st.booleans(), way=st.sampled_from(MAKING), size=features)
 def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, way, size):
-    """`lazy_init` makes the variables of the wrapper, or of a module with it, by a call of that or
-    of its method, under `jax.eval_shape` with the same shapes, and returns what it was given;
-    calling the wrapper before is an error.
+    """`lazy_init` makes the variables of a wrapper by a call, and returns its argument.
+
+    The call is of the wrapper, of a module that holds it, or of a method of that module. Under
+    `jax.eval_shape` the variables have the same shapes and dtypes. A call of the wrapper before
+    `lazy_init` is an error.
     """
     reached(way)
     module, key = _module(linen, meta, boxed, "drawn", size), small_key(seed)

@@ -2,9 +2,9 @@
 
 These laws are tried in a job: several processes that `jax.distributed` has joined, each with some
 of the eight devices. Hypothesis draws in the first process, and every process tries the law on that
-same input at the same time. No process can read an array on such a mesh whole: the oracle is the
-same function of host arrays, run without a mesh on each process, of which every process compares
-the parts that its own devices hold.
+same input at the same time. No process can read a whole array on such a mesh. The oracle is the
+same function of host arrays, run without a mesh on each process; every process compares the parts
+that its own devices hold.
 """
 
 import functools
@@ -89,8 +89,10 @@ def meshes_with_specs(draw, *axes, count=1):
 @given(mesh=spanning_meshes(), over=st.sampled_from(["one axis", "all axes"]),
        names=functions, seed=seeds)  # fmt: skip
 def test_a_data_parallel_call_across_processes(transforms, nnx, mesh, over, names, seed):
-    """`shard_map` over a batch that is split among the devices of all processes returns what the
-    function returns on the whole batch."""
+    """`shard_map` over the devices of all processes returns the same as the unmapped function.
+
+    The batch is split among the devices; the unmapped function gets the whole batch.
+    """
     reached(over)
     spec = P(mesh.axis_names[0]) if over == "one axis" else P(tuple(mesh.axis_names))
 
@@ -107,8 +109,11 @@ def test_a_data_parallel_call_across_processes(transforms, nnx, mesh, over, name
 @across_processes
 @given(mesh=spanning_meshes("model"), by=st.sampled_from(["filters", "state"]), seed=seeds)
 def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
-    """Two kernels, split by columns and by rows over an axis of the mesh, and a `psum` over it give
-    what the unsharded function gives, and the variables keep the specs that were asked for."""
+    """Tensor parallelism across processes gives the result of the unsharded function.
+
+    Two kernels are split by columns and by rows over a mesh axis, and a `psum` runs over that axis.
+    The variables keep the requested specs.
+    """
     reached(by)
     columns, rows = P(None, "model"), P("model", None)
 
@@ -200,8 +205,10 @@ def test_lifted_jit_shards_across_processes(transforms, nnx, chosen, by, names, 
 @across_processes
 @given(chosen=meshes_with_specs(), names=functions, seed=seeds)
 def test_every_process_sees_the_same_replicated_result(transforms, nnx, chosen, names, seed):
-    """What lifted `jit` replicates over the mesh has the same bits on every process, and a module
-    that it returns has the same structure on each."""
+    """A result that lifted `jit` replicates over the mesh has the same bits on every process.
+
+    A returned module has the same structure on every process.
+    """
     mesh, spec = chosen
 
     def work(root, x):
@@ -392,8 +399,10 @@ networks = st.sampled_from(["direct", "logical"]).flatmap(
 @across_processes
 @given(mesh=spanning_meshes("data", "model"), drawn=networks)
 def test_training_across_processes_computes_what_one_device_does(linen, mesh, drawn):
-    """Losses, parameters and moments of a model that is sharded over several processes are those of
-    the same model on one device, after init and after each train step."""
+    """A model that is sharded over several processes trains as the same model on one device.
+
+    Losses, parameters and moments agree after init and after each train step.
+    """
     kind, names = drawn
     reached(kind)
     states, losses = trained(linen, kind, names, mesh)

@@ -80,8 +80,9 @@ def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags,
 def test_gradients_of_trainable_variables_are_those_of_jax(
     export, backend, params, flags, steps, form, text, load
 ):
-    """Gradients with respect to the trainable variables are those of `jax.grad`, of the module and
-    of what was saved and loaded.
+    """Gradients with respect to the trainable variables equal the gradients of `jax.grad`.
+
+    This holds for the exported module, and for the module after a save and a load.
     """
     tree, wanted = _flagged(params, [True, *flags])
     found, structure = jax.tree.flatten(params)

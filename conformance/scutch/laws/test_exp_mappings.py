@@ -1,4 +1,4 @@
-"""One function or a mapping of them, and what is said about each: EXP-2."""
+"""One exported function or a mapping of functions, with options for each function: EXP-2."""
 
 import jax
 from hypothesis import example, given
@@ -57,7 +57,7 @@ def test_one_function_goes_by_the_default_key(export, backend, params, steps):
 
 
 RESTRICTIONS = {"none": {}, "constraint": {"polymorphic_constraints": ("b >= 2",)}}
-"""Conversion options that narrow what a method takes; that of a platform is added where it runs."""
+"""Conversion options that narrow the inputs of a method; the law adds the platform's option."""
 
 
 @requirement(

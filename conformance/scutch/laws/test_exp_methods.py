@@ -1,4 +1,4 @@
-"""What exported methods compute: EXP-1.
+"""Exported methods compute the same values as their JAX functions: EXP-1.
 
 The oracle is the JAX function itself, called with the parameters and the input.
 """
@@ -42,8 +42,9 @@ odd = parameter_trees(leaf=numbers, depth=1)
 def test_a_method_gives_what_its_function_gives(
     export, backend, params, described, one, rows, width, form
 ):
-    """A method of a module returns what its function returns for the parameters, in structure,
-    shapes, dtypes and values.
+    """A method of an exported module returns the same values as its JAX function.
+
+    The function is called with the parameters. Structure, shapes and dtypes agree, too.
     """
     reached("one" if one else "mapping")
     backend = on_any(export, backend)
@@ -129,8 +130,9 @@ def _misshapen(rows, width, step):
     chosen=st.integers(0, 3),
 )  # fmt: skip
 def test_other_shapes_are_refused(export, backend, params, steps, text, rows, chosen):
-    """Inputs of a shape that the polymorphic shape does not admit are refused by the module and by
-    what was saved.
+    """An exported module refuses inputs of a shape that its polymorphic shape does not admit.
+
+    It does so before and after a save and a load.
     """
     backend = on_any(export, backend)
     (function,) = exported.functions({KEY: steps}, params).values()
@@ -218,8 +220,9 @@ def test_what_the_caller_gave_stays_as_it_was(export, backend, both, described, 
     taken=st.lists(sizes, min_size=1, max_size=2, unique=True), size=sizes,
 )  # fmt: skip
 def test_listed_sizes_are_taken_and_others_are_refused(export, params, steps, form, taken, size):
-    """Where sizes are listed for a symbol, the module and what was saved take inputs of these sizes
-    and refuse others.
+    """If sizes are listed for a symbol, the module takes these sizes and refuses others.
+
+    It does so before and after a save and a load.
     """
     backend = on_only(export, JAX)
     (function,) = exported.functions({KEY: steps}, params).values()

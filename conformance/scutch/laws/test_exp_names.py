@@ -1,4 +1,4 @@
-"""What variables and modules are called: EXP-5."""
+"""Names of exported variables and modules: EXP-5."""
 
 import contextlib
 import logging

@@ -386,12 +386,13 @@ def _with_compiled(law):
 def test_objects_by_name_take_part_in_every_mode(
     transforms, nnx, lift, mode, placed, named, twice, around
 ):
-    """With `graph=False` and `graph_updates=False`, a lifted function of objects by position and
-    by name, or its compiled form, leaves the objects and returns what the eager call does;
-    gradients are those of the object in the first place. An object that is passed twice may be
-    refused with `graph=False`, or where the gradient is for one of its places, as may one that has
-    a variable twice. Other modes that are set around the call change nothing for a lift that is
-    given both.
+    """In every mode, a lifted function takes objects by position and by name.
+
+    The modes are `graph=False` and `graph_updates=False`. The function and its compiled form change
+    the objects and return results as the eager call does; gradients are for the first argument. An
+    object that is passed twice may be refused with `graph=False`, or by `grad` if it is also the
+    first argument. With `graph=False`, an object that holds a variable twice may be refused, too.
+    Other modes that are set around the call change nothing for a lift that is given both.
     """
     reached(lift)
     if around:

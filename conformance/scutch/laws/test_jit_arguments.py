@@ -1,7 +1,7 @@
 """Static, donated, keyword and default arguments, and the further options of `jax.jit`: JIT-4.
 
-The oracles are the eager call, for values, and `jax.jit` on a flat list of the same arrays, for
-what an option means. An argument is *static* when it is compiled in as a Python value; it is
+The oracles are the eager call, for values, and `jax.jit` on a flat list of the same arrays, for the
+effect of an option. An argument is *static* when it is compiled in as a Python value; it is
 *donated* when the call may reuse its buffers, which are deleted afterwards.
 """
 
@@ -289,8 +289,10 @@ CALLS = {
 @costly
 @given(program_copies=copies(programs((), results=())), how=st.sampled_from(list(CALLS)))
 def test_keywords_and_defaults_mean_what_they_mean_eagerly(transforms, nnx, program_copies, how):
-    """A jitted call with arguments by name, in any order, or left to their defaults does what the
-    eager call with the same arguments does.
+    """A jitted call takes arguments by name and defaults as the eager call does.
+
+    Arguments by name come in any order, and some are left to their defaults. Variables change and
+    results are returned as in the eager call.
     """
 
     def work(first, second, scale=np.int32(3), *, offset=1):  # noqa: B008 - an immutable default
@@ -322,8 +324,9 @@ def _operations(function, x):
 @few("these are the options; JIT-10 draws them in combination")
 @given(option=st.sampled_from(["inline", "keep_unused", "device", "backend"]))
 def test_further_options_are_those_of_jax(transforms, nnx, option):
-    """`inline`, `keep_unused`, `device` and `backend` do for a lifted function what they do for
-    `jax.jit` on the flat list of arrays.
+    """`inline`, `keep_unused`, `device` and `backend` of lifted `jit` act as those of `jax.jit`.
+
+    JAX's options are tried on the flat list of the objects' arrays.
     """
 
     def work(module, unused):

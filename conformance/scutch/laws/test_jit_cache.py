@@ -1,8 +1,9 @@
 """When a jitted function is traced again, and that every change between calls is seen: JIT-3.
 
-The oracle is `fingerprint`: all that a trace depends on, types, attributes, static data, metadata,
-shapes, dtypes and sharing. A function that notes the fingerprint of its arguments while it is
-traced, and returns the number of the trace, tells which trace answered a call.
+The oracle is `fingerprint`, which lists everything that a trace depends on: types, attributes,
+static data, metadata, shapes, dtypes and sharing. A function that notes the fingerprint of its
+arguments while it is traced, and returns the number of the trace, tells which trace answered a
+call.
 """
 
 import contextlib
@@ -43,7 +44,7 @@ class Watched:
         Args:
           transforms: The namespace with the `jit` under judgment.
           nnx: The namespace of objects.
-          work: What the function does to its arguments.
+          work: Called with the arguments, after the fingerprint was noted; it may change them.
         """
         self.nnx = nnx
         self.seen = []
@@ -201,8 +202,10 @@ def test_each_structure_is_traced_once(transforms, nnx, program_copies):
 
 
 def _sees(transforms, nnx, program):
-    """Call, change the objects, and call again: the second call must be answered by a trace of what
-    there is then.
+    """Call, change the objects, and call again.
+
+    The second call must be answered by a trace that has seen the fingerprint of the changed
+    objects.
     """
     watched = Watched(transforms, nnx)
     before = watched(*program.arguments)
@@ -346,8 +349,9 @@ PARTS = ("variable", "array", "list", "itself", "the other")
 
 @contextlib.contextmanager
 def new_objects_collected():
-    """Collect as garbage, at the end, what was made in between: all that JAX and the laws have made
-    before takes a second to look through.
+    """Collect garbage at the end, among the objects made inside the context only.
+
+    A collection over all older objects of JAX and of the laws would take a second.
     """
     gc.freeze()
     try:

@@ -1,4 +1,4 @@
-"""What can be jitted, and which transformations `jit` nests with: JIT-7.
+"""Functions, methods and callables under `jit`, and `jit` nested with other transformations: JIT-7.
 
 Programs over generated objects are jitted, in every form that a function can have, and nested with
 other transformations: `jit` stands *inside* the other one, *outside* of it, or on *both* sides. The
@@ -51,7 +51,7 @@ class Callable:
         self.function = function
 
     def __call__(self, *arguments, **keywords):
-        """Return what the function returns."""
+        """Return the result of the function."""
         return self.function(*arguments, **keywords)
 
     method = __call__
@@ -95,8 +95,10 @@ def _jitted(jit, form, work, pair):
 @costly
 @given(form=st.sampled_from(FORMS), program_copies=copies(programs(max_steps=2)))
 def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form, program_copies):
-    """However `jit` is applied, to a function, a lambda, a partial, a method or an object with
-    `__call__`, the result computes and changes what the function does eagerly.
+    """`jit` takes a function, lambda, partial, method or object with `__call__`.
+
+    The jitted call acts as the eager call: it returns the same result and changes the objects in
+    the same way.
     """
     reached(form)
     eager, lifted = program_copies
@@ -107,7 +109,7 @@ def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form, p
 
 
 def _owner(transforms, nnx, program):
-    """An object that holds what a program changes, of a class of which a method is jitted."""
+    """An object that holds the arguments of a program, and whose class has a jitted method."""
 
     class Owner(nnx.Module):
         def __init__(self, held):
@@ -135,8 +137,10 @@ WAYS = ("of the object", "of the class", "by name")
     ways=st.lists(st.sampled_from(WAYS), min_size=1, max_size=2),
 )
 def test_a_jitted_method_is_a_method(transforms, nnx, program_copies, others, ways):
-    """A method decorated with `jit` in its class is called on instances, or by its class, by
-    position and by name, and does to its instance, and to no other, what it does eagerly.
+    """A method decorated with `jit` in its class can be called on an instance or through the class.
+
+    Arguments go by position or by name. The call changes its own instance as the eager method does,
+    and no other instance.
     """
     eager, lifted = (_owner(transforms, nnx, each) for each in program_copies)
     untouched, other = (_owner(transforms, nnx, each) for each in others)
@@ -285,13 +289,15 @@ OUTER = ("jit", "grad", "vmap", "vmap of grad", "rematerialized grad")
     call=object_calls("grad"),
 )
 def test_jit_nests_with_plain_jax(transforms, outer, custom, call):
-    """A jitted function that makes its objects inside is to `jax.jit`, `jax.grad`, `jax.vmap` and
-    `jax.checkpoint` what the function is that is not jitted, and the custom gradient of what it
-    calls is used.
+    """A lifted `jit` inside a function changes nothing for plain JAX around it.
+
+    `jax.jit`, `jax.grad`, `jax.vmap` and `jax.checkpoint` of a function that makes objects and
+    calls the jitted program on them equal the same transformations without the inner `jit`. Custom
+    gradients of functions called before the program are used.
     """
 
     def changed(function):
-        """The values that a program leaves of the values and arrays that it is given."""
+        """A pure function of the objects' values and two arrays that returns values and results."""
 
         def pure(values, pair):
             world = call.inside()
@@ -341,8 +347,10 @@ def test_jit_nests_with_plain_jax(transforms, outer, custom, call):
     fields=st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True),
 )  # fmt: skip
 def test_a_callable_may_have_fields_of_any_name(transforms, nnx, form, values, fields):
-    """An object with `__call__`, or a function with attributes, can be jitted, also where a field
-    is called `f`, `graph` or `in_shardings`; it computes and changes what it does eagerly.
+    """An object with `__call__`, or a function with attributes, may have fields of any name.
+
+    Fields are called `f`, `graph` or `in_shardings`, for example. The jitted call returns the same
+    results and makes the same changes as the eager one.
     """
     reached(form)
 

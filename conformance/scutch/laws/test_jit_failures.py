@@ -53,8 +53,9 @@ def test_a_function_that_raises_changes_nothing(transforms, nnx, program_copies)
 @costly
 @given(program_copies=copies(programs(max_steps=2)))
 def test_the_call_after_a_failed_one_is_as_good_as_any(transforms, nnx, program_copies):
-    """The function's own exception reaches the caller, and the next call, which does not raise,
-    does what the eager call does.
+    """An exception inside a jitted function reaches the caller and does not affect the next call.
+
+    The next call, which does not raise, changes and returns the same values as the eager call.
     """
     eager, lifted = program_copies
     switch = [1]

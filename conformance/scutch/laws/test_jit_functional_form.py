@@ -73,11 +73,11 @@ def _in_order(nnx, kind):
 def test_the_functional_form_is_that_of_every_mode(
     nnx, root, form, mode, around, wanted, holds_plain, ordered
 ):
-    """`state`, `split` and `merge`, and `clone`, give in each mode what they give without one; the
-    mode is the one that the call says, or that was set around it. An object may hold one array
-    twice, and trees of JAX in an order of their own. An object in which something is
-    shared, or one of a class that is declared to be no pytree, may be refused by the mode that
-    knows no graph.
+    """`state`, `split` with `merge`, and `clone` give equal leaves and copies in every mode.
+
+    The call gives the mode, or a context around it sets it. An object may hold one array twice, and
+    JAX trees whose keys are ordered otherwise than sorted. The mode `graph=False` may refuse an
+    object that shares a node, or that holds an object of a class declared to be no pytree.
     """
     if not takes_modes(nnx.state, "graph"):
         not_available("the functional form has no modes")

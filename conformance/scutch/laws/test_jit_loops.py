@@ -14,7 +14,7 @@ from scutch.strategies.object_calls import FLAGS
 
 
 def _stepped(arguments, values):
-    """What a step makes of the values that it has: those that it leaves, and two results."""
+    """One step on arrays, as a pair of the new values and of two results."""
     total = sum((n + 2) * value for n, value in enumerate(values))
     after = [
         value + total + n if argument.changed else value
@@ -42,8 +42,9 @@ def _by_a_loop(arguments, order):
 
 
 def _by_scan(transforms, arguments, outs, last, options):
-    """The lifted loop: it returns what it carries, if anything, and as many results as it has axes
-    for; `last` says whether what is carried comes after them.
+    """The lifted loop, which returns its carry, if any, and one result for each entry of `outs`.
+
+    With `last`, the carry comes after the results, otherwise before them.
     """
     numbers = [n for n, argument in enumerate(arguments) if alike(argument.axis, CARRIED)]
 
@@ -109,9 +110,11 @@ def _with_each_loop(law):
 def test_a_loop_in_a_mode_equals_the_loop_in_python(
     transforms, nnx, mode, arguments, outs, last, reverse, lengthy
 ):
-    """With `graph=False` and `graph_updates=False`, `scan` leaves the values and gives the results
-    of a loop in Python, forward or in reverse, along any axis; where a step changes what all steps
-    share, it does so or refuses the call.
+    """In every mode, `scan` gives the values and results of a Python loop.
+
+    The modes are `graph=False` and `graph_updates=False`. The loop runs forward or in reverse,
+    along any axis. If a step changes an argument that all steps share, `scan` makes the change or
+    refuses the call.
     """
     for argument in arguments:
         reached(argument.form)

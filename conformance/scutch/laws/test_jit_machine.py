@@ -47,7 +47,7 @@ def _machine(transforms, nnx):
             self.traces, self.structures = 0, []
 
             def function(*arguments):
-                """Count the traces, and do what the program does."""
+                """Count a trace, and call the program's function."""
                 self.traces += 1
                 return self.lifted.function(*arguments)
 
@@ -75,7 +75,8 @@ def _machine(transforms, nnx):
 
 @requirement("transformations/traced-once/jit-of-objects[each-structure]")
 def test_histories_of_calls_and_changes(transforms, nnx):
-    """After any history of calls and changes, the objects of the jitted calls are isomorphic to
-    those of the eager calls, and no structure was traced twice.
+    """After any history of calls and changes, jitted and eager objects are isomorphic.
+
+    No structure is traced twice.
     """
     run_state_machine_as_test(_machine(transforms, nnx), settings=HISTORIES)

@@ -108,9 +108,10 @@ FURTHER = ("inline", "keep_unused")
 @few("these are the options, each in every mode")
 @given(mode=st.sampled_from(MODED), on=st.sampled_from([True, False, None]))
 def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, mode, on):
-    """With `graph=False`, with `graph_updates=False` and for `jit_partial`, `inline` and
-    `keep_unused` do what they do for `jax.jit`, given or left out. A function is lowered for an
-    argument by name, too.
+    """`inline` and `keep_unused` act as in `jax.jit` in every mode.
+
+    The modes are `graph=False`, `graph_updates=False` and `jit_partial`. The options are given or
+    left out. A function can be lowered for an argument by name as well.
     """
     if mode is None and not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")
@@ -173,9 +174,7 @@ capturing = st.tuples(
 
 
 def _assert_no_copy(transforms, nnx, lift, mode, deep, passed):
-    """Fail if a lifted function that returns a variable which it captured, or which it was passed,
-    returns a copy of it.
-    """
+    """Fail if a lifted function returns a copy of a variable that it captured or was passed."""
     variable, results, spec = nnx.Param(jnp.ones(2)), [], PartitionSpec()
     mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
     needed = {
@@ -192,7 +191,8 @@ def _assert_no_copy(transforms, nnx, lift, mode, deep, passed):
     lifted = getattr(transforms, lift)(work, **needed, **mode)
     given = (variable,) if passed else ()
     if raised(lambda: results.append(lifted(jnp.ones(2), *given))) is None:
-        # A gradient is in a pair with what the function returns beside the loss, or with both.
+        # `grad` returns a pair of the gradient and the auxiliary result; `value_and_grad` adds
+        # the loss.
         result = {"grad": lambda: results[0][1], "value_and_grad": lambda: results[0][0][1]}.get(
             lift, lambda: results[0]
         )()
@@ -216,8 +216,9 @@ def _with_each_capturing(law):
 @_with_each_capturing
 @given(call=st.one_of(unkept_calls(), capturing))
 def test_what_a_mode_does_not_keep_is_refused(transforms, nnx, call):
-    """Where objects are shared, or returned from a function that they were given to or that
-    captured them, each mode of each lift keeps what is one object one object, or refuses the call.
+    """Each mode of each lift keeps an object one object, or refuses the call.
+
+    Objects are shared, or returned by a function that was passed them or captured them.
     """
     if isinstance(call, tuple):
         reached("passed" if call[-1] else "captured")
@@ -247,9 +248,11 @@ TRACKED = ("List", "Dict")
 def test_tracked_containers_are_trees_in_every_mode(
     transforms, nnx, kind, lift, mode, count, objects, again
 ):
-    """With `graph=False` and `graph_updates=False`, a tracked list or dict of variables, or of
-    objects, of any length can be passed to `jit`, `vmap` and `remat`: what is in it changes as it
-    does eagerly, each element for itself; where sharing is kept, one of them can be there twice.
+    """`jit`, `vmap` and `remat` take tracked lists and dicts in every mode.
+
+    The modes are `graph=False` and `graph_updates=False`. The containers hold up to 12 variables or
+    objects, and each element changes as in the eager call. With `graph_updates=False`, one element
+    may occur twice.
     """
     reached(kind)
     reached(lift)
@@ -457,8 +460,9 @@ NAMED = ("__name__", "__qualname__", "__doc__", "__module__")
     texts=st.fixed_dictionaries(dict.fromkeys(NAMED, st.sampled_from(["work", "Model.step", "A"]))),
 )
 def test_name_and_docstring_are_kept_in_every_mode(transforms, mode, texts):
-    """What `jit` with `graph=False` or `graph_updates=False` makes of a function has its name,
-    qualified name, docstring and module.
+    """A function jitted in a mode keeps its name, qualified name, docstring and module.
+
+    The modes are `graph=False` and `graph_updates=False`.
     """
     reached(next(iter(mode)))
 

@@ -42,8 +42,10 @@ def test_jit_with_shardings_over_objects_is_the_one_of_jax_over_their_leaves(tra
 @dear
 @given(call=called_jits())
 def test_jit_over_objects_is_called_in_every_form_that_jax_takes(transforms, call):
-    """Methods, decorated functions, arguments by name and by default, static and donated arguments,
-    and compiled forms of lifted `jit` give what `jax.jit` of the pure function of the leaves gives.
+    """Lifted `jit` agrees with `jax.jit` of the pure function of the leaves in every form of call.
+
+    The forms are methods, decorated functions, arguments by name and by default, static and donated
+    arguments, and compiled forms.
     """
     reached(agreement(call, transforms))
 
@@ -58,8 +60,9 @@ contained = st.sampled_from(LIFTS).flatmap(
 @dear
 @given(call=contained)
 def test_a_prefix_by_filter_stands_for_a_container_of_objects(transforms, call):
-    """`StateSharding` and `StateAxes` as the prefix of a list or dictionary of objects give what
-    JAX gives with one prefix for each leaf.
+    """`StateSharding` and `StateAxes` can be the prefix of a list or dictionary of objects.
+
+    They act as one prefix for each leaf does in JAX.
     """
     reached(agreement(call, transforms))
 
@@ -102,8 +105,10 @@ laid_partials = st.sampled_from(("partial", "partial, graph=False")).flatmap(
 @at_least(60)
 @given(call=laid_partials)
 def test_shardings_of_what_is_bound_come_first(transforms, call):
-    """With `in_shardings` for the bound arguments and then for the others, `jit_partial` gives what
-    `jax.jit` of the pure function gives for all of them, and refuses what it refuses.
+    """`jit_partial` takes `in_shardings` for the bound arguments first, and then for the others.
+
+    It agrees with `jax.jit` of the pure function of all arguments, and refuses the calls that
+    `jax.jit` refuses.
     """
     if not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")

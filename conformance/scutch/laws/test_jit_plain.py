@@ -1,7 +1,7 @@
 """On functions of plain arrays lifted `jit` is `jax.jit`: JIT-10 and JIT-12b.
 
-The oracle is JAX's own `jit`, called with equal arguments: what it returns, where that lies, which
-buffers it takes, how often it traces, and what it refuses.
+The oracle is JAX's own `jit`, called with equal arguments. The laws compare results, shardings,
+deleted buffers, numbers of traces, and refusals.
 """
 
 import functools
@@ -19,7 +19,7 @@ from scutch.strategies.transformations import plain_jit_calls
 
 
 def _assert_same(transforms, call):
-    """Make a described call with JAX and with the lift; what they do must be the same."""
+    """Make a described call with JAX and with the lift, and fail unless their outcomes agree."""
     theirs = call.made(jax.jit)
     different = difference(call.made(transforms.jit), theirs)
     assert not different, different
@@ -61,9 +61,7 @@ def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call, first):
 @costly
 @given(call=plain_jit_calls(illegal=True, calls=1))
 def test_lifted_jit_refuses_what_jax_refuses(transforms, call):
-    """What `jax.jit` refuses, a wrong option, argument or sharding among right ones, lifted `jit`
-    refuses too.
-    """
+    """Lifted `jit` refuses every wrong option, argument or sharding that `jax.jit` refuses."""
     if _assert_same(transforms, call).error is not None:
         reached("refused")
 
@@ -100,8 +98,9 @@ def _assert_stages_same(transforms, call):
 @dear
 @given(call=plain_jit_calls(calls=1, both=False))
 def test_on_plain_arrays_the_staged_forms_are_those_of_jax(transforms, call):
-    """`eval_shape` and the compiled form of lifted `jit` give what those of `jax.jit` give; the
-    compiled form is called without the static arguments.
+    """`eval_shape` and the compiled form of lifted `jit` agree with those of `jax.jit`.
+
+    The compiled form is called without the static arguments.
     """
     theirs = _assert_stages_same(transforms, call)
     if call.described.is_static("scale"):
@@ -211,8 +210,10 @@ MODES = ({"graph": False}, {"graph_updates": False}, {"graph": False, "graph_upd
 @costly
 @given(mode=st.sampled_from(MODES), call=plain_jit_calls())
 def test_on_plain_arrays_every_mode_is_the_jit_of_jax(transforms, mode, call):
-    """With `graph=False` and with `graph_updates=False`, lifted `jit` gives for drawn options in
-    combination what `jax.jit` gives.
+    """In every mode, lifted `jit` agrees with `jax.jit` on plain arrays.
+
+    The modes are `graph=False` and `graph_updates=False`; the other options are drawn in
+    combination.
     """
     if not takes_modes(transforms.jit, *mode):
         not_available("there are no modes of jit")

@@ -1,4 +1,4 @@
-"""A jitted call leaves and returns what the eager call does: JIT-1.
+"""A jitted call changes the objects and returns results as the eager call does: JIT-1.
 
 The oracle is the eager call of the same function on another copy of the objects. Each law draws
 programs with steps of one group (see `scutch.inputs.programs`), so that it judges one kind of
@@ -65,9 +65,7 @@ def _run(transforms, nnx, program_copies, *, calls=1, kept=False, alone=False, c
 @costly
 @given(program_copies=copies(programs(VALUES, results=("value",), max_steps=4)))
 def test_values_are_the_eager_ones(transforms, nnx, program_copies):
-    """Returned arrays, and the values of variables after the call, are those of the eager call,
-    floats to rounding.
-    """
+    """Returned arrays and variables have the values of the eager call, floats up to rounding."""
     _run(transforms, nnx, program_copies, close=True)
 
 
@@ -164,8 +162,9 @@ NEWCOMERS = ("add", "adopt", "append", "set item")
     )
 )
 def test_several_calls_leave_the_eager_world(transforms, nnx, program_copies):
-    """A second jitted call, after the objects were changed in any way, leaves what the second eager
-    call leaves.
+    """A second jitted call leaves the objects as the second eager call does.
+
+    In between, the objects are changed in any way.
     """
     _run(transforms, nnx, program_copies, calls=2)
 
@@ -287,9 +286,10 @@ def _variables(nnx, objects):
 def test_a_cached_partial_does_what_the_call_with_the_objects_does(
     transforms, nnx, pair, others, shared, steps, between, by_name
 ):
-    """`cached_partial` of a jitted function with its objects changes their variables, and returns,
-    what the eager calls do, also where a variable is in both objects, or is set in between; the
-    arguments behind them can be passed by name.
+    """`cached_partial` of a jitted function and its objects acts as the eager call.
+
+    It changes the variables and returns the sums in the same way, also if both objects hold one
+    variable, or if a variable is set between two calls. The further argument can be passed by name.
     """
     reached("again" if len(steps) > 1 else "once")
     reached("by name" if by_name else "by position")
@@ -323,7 +323,7 @@ BOUND = st.integers(1, 3)
 
 
 def _bound(transforms, program, count, function):
-    """A function of the number of a call, which passes to a cached partial what is not bound."""
+    """A function of a call's number that passes the unbound arguments to a cached partial."""
     given = [*program.arguments, inputs(0)]
     partial = transforms.cached_partial(transforms.jit(function), *given[:count])
 
@@ -335,8 +335,10 @@ def _bound(transforms, program, count, function):
 
 
 def _apart(nnx, arguments, count):
-    """Whether no bound object is in one that was bound before, and none that is no variable is
-    both in what is bound and in what is not.
+    """Whether the bound arguments are apart from each other and from the further ones.
+
+    No bound object may lie in one that was bound before it. Bound and further arguments may share
+    variables, and no other nodes.
     """
     bound, rest = (graphs.nodes(nnx, part) for part in (arguments[:count], arguments[count:]))
     met = set()
@@ -360,9 +362,10 @@ def _apart(nnx, arguments, count):
     count=BOUND,
 )
 def test_a_cached_partial_takes_further_objects(transforms, nnx, program_copies, count):
-    """`cached_partial` binds any first arguments, arrays and containers of objects among them;
-    objects that are passed to it behind them change as in the eager call, what is new in it is
-    returned, and an argument that it returns is that argument.
+    """`cached_partial` binds any number of first arguments, also arrays and containers of objects.
+
+    Further objects that are passed later change as in the eager call. A new object is returned, and
+    a returned argument is the same object that was passed.
     """
     eager, lifted = program_copies
     assume(_apart(nnx, lifted.arguments, count))
@@ -399,9 +402,10 @@ def test_a_cached_partial_takes_further_objects(transforms, nnx, program_copies,
     count=BOUND,
 )
 def test_a_cached_partial_loses_no_change_of_structure(transforms, nnx, program_copies, count):
-    """A change of structure inside of a cached partial is made, as the eager call makes it, or
-    refused. So is one of metadata, where all objects are bound: what becomes of the metadata of the
-    others is up to `jit` (JIT-1b).
+    """A cached partial makes a change of structure as the eager call does, or refuses it.
+
+    The same holds for changes of metadata if all objects are bound; for further objects see `jit`
+    (JIT-1b).
     """
     eager, lifted = program_copies
     changes_metadata = any(holds(METADATA, step.kind) for step in eager.steps)

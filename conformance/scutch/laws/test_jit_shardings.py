@@ -55,7 +55,7 @@ def _on(mesh, spec):
 
 
 def _assert_same_as_plain(nnx, root, x, result, calls=1):
-    """Fail unless calls on a block did, and returned, what eager calls do on another."""
+    """Fail unless the variables of a block, and the last result, equal those of eager calls."""
     plain = _block(nnx)
     for _ in range(calls):
         array = _work(plain, x)
@@ -85,8 +85,10 @@ def _holding(nnx, held):
 
 
 NEXT = ("again", "replaced", "inside jit")
-"""What comes after a call: two more with the same variables, or one with an array replaced, or one
-inside of a jitted function."""
+"""The call that follows a first one.
+
+Two more with the same variables, or one with an array replaced, or one inside of a jitted function.
+"""
 
 kinds_held = st.sampled_from(["NumPy's", "JAX's", "JAX's", "elsewhere"])
 
@@ -308,8 +310,9 @@ def test_equality_follows_filters_and_shardings(transforms, nnx, pair, mesh, for
 @few("every form of a sharding by filters, at every moment that can refuse it")
 @given(order=names, form=st.sampled_from(FORMS[:2]))
 def test_filters_and_shardings_can_be_read_back(transforms, nnx, order, form):
-    """`filters` and `shardings` are tuples of what was given, in order; later changes of the
-    container that was given do not show in them, and `repr` shows all.
+    """`StateSharding.filters` and `.shardings` are tuples of the given ones, in order.
+
+    A later change of the given container does not change them, and `repr` shows every entry.
     """
     filters = _filters(nnx, order)
     pairs = list(zip(filters, order, strict=True))

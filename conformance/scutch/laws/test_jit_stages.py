@@ -1,8 +1,8 @@
 """The stages of a jitted function, `trace`, `lower` and `compile`, and `eval_shape`: JIT-9.
 
-The oracles are the eager call, for what the compiled form does, and the stages of `jax.jit` on the
-flat list of arrays, for what a stage answers. The stages are the *traced*, the *lowered* and the
-*compiled* form.
+The oracles are the eager call, for the effects of the compiled form, and the stages of `jax.jit` on
+the flat list of arrays, for the attributes of each stage. The stages are the *traced*, the
+*lowered* and the *compiled* form.
 """
 
 import inspect
@@ -47,8 +47,10 @@ def _staged(jitted, way, *arguments):
 @costly
 @given(program_copies=copies(programs(max_steps=2)), way=st.sampled_from(WAYS))
 def test_the_compiled_form_does_what_the_call_does(transforms, nnx, program_copies, way):
-    """The compiled form, called on the objects, returns what the eager call returns, changes what
-    it changes, and keeps the identities of objects; as often as their structure is the same.
+    """The compiled form, called on the objects, acts as the eager call.
+
+    It returns the same results, makes the same changes and keeps the identities of objects, in
+    every call while their structure stays the same.
     """
     eager, lifted = program_copies
     structure = fingerprint(nnx, lifted.arguments)
@@ -79,8 +81,9 @@ def test_staging_changes_nothing(transforms, nnx, program_copies, way):
 @requirement("transformations/stages/jit-of-objects[shapes]")
 @given(program_copies=copies(programs(max_steps=3)))
 def test_eval_shape_foresees_the_result(transforms, nnx, program_copies):
-    """`eval_shape` gives the structure, shapes and dtypes of what the call returns, holds no
-    arrays, and leaves every argument as it was.
+    """`eval_shape` gives the structure, shapes and dtypes of the call's result, without any array.
+
+    It leaves every argument unchanged.
     """
     untouched, lifted = program_copies
     pairs = list(zip(untouched.nodes(), lifted.nodes(), strict=True))
@@ -106,7 +109,7 @@ def _reach(transforms, route):
 
 
 def _foreseen(transforms, route, mode, function, bound, others, by_name):
-    """What `eval_shape` gives for a function and its arguments; `jit_partial` binds the first."""
+    """The result of `eval_shape` for a function and its arguments; `jit_partial` binds `bound`."""
     if route == "function":
         return transforms.eval_shape(function, *bound, *others, **by_name, **mode)
     if route == "jit":
@@ -129,9 +132,10 @@ def _foreseen(transforms, route, mode, function, bound, others, by_name):
 def test_eval_shape_foresees_the_result_in_every_mode(
     transforms, nnx, route, mode, abstract, program_copies
 ):
-    """`eval_shape` of a function, of what `jit` and of what `jit_partial` makes of it, gives in
-    every mode the types, metadata, shapes and dtypes of what the call returns, for arguments that
-    hold arrays or shapes of arrays, and leaves every argument as it was.
+    """In every mode, `eval_shape` foresees the result of the call.
+
+    It has the result's types, metadata, shapes and dtypes. It is taken of a function, of its jitted
+    form and of a `jit_partial`. The arguments hold arrays or abstract values, and stay unchanged.
     """
     _reach(transforms, route)
     reached("in a mode" if mode else "by default")
@@ -188,9 +192,11 @@ def _with_each_sharing(law):
     shared=st.sampled_from(SHARED), size=st.integers(1, 3),
 )  # fmt: skip
 def test_eval_shape_foresees_what_is_shared_or_refuses(transforms, nnx, route, mode, shared, size):
-    """Where an object is passed twice, or the result holds one that was passed, or a new one,
-    twice, `eval_shape` foresees what the eager call returns: shapes of what was changed by its
-    other name, and one object for one object. In a mode it may refuse.
+    """`eval_shape` foresees the result of the eager call also for shared objects.
+
+    One object is passed twice and changed through one of the two arguments; or the result holds a
+    passed object, or a new one, twice. The abstract result has the changed shapes, and shares
+    objects as the eager result does. In a mode the call may be refused.
     """
     _reach(transforms, route)
     reached(shared)
@@ -237,7 +243,7 @@ def _shapes(nnx, value):
 
 
 PARTIAL = "partial"
-"""What stands, among the options of a mode, for `jit_partial` of the function and its object."""
+"""The key that marks `jit_partial` of the function and its object among the options of a mode."""
 MODES = ({}, *FLAGS, *({PARTIAL: True, **flag} for flag in FLAGS))
 modes = st.sampled_from(MODES)
 MODED = ("by default", "graph", "graph_updates", PARTIAL)
@@ -312,8 +318,9 @@ def _donating(mode, donate):
 @few("each mode with a donated object and without one; each answers every question")
 @given(donate=st.booleans(), mode=modes)
 def test_every_stage_knows_its_trees_inputs_and_outputs(transforms, nnx, donate, mode):
-    """Where a stage of `jax.jit` answers what its trees, inputs and outputs are, the lifted stage
-    answers it for the arrays of the lifted function, in every mode that there is.
+    """Each lifted stage has the attributes of JAX's stage for trees, inputs and outputs.
+
+    They describe the arrays of the lifted function, in every mode that the implementation has.
     """
     mode = _mode(transforms, mode)
     donate = _donating(mode, donate)

@@ -1,9 +1,8 @@
-"""What makes a bound module another one than its description: LIN-1e, 1h, 1r, 1s, 1x, 1y (`002_`).
+"""Bound modules, as opposed to descriptions of modules: LIN-1e, 1h, 1r, 1s, 1x, 1y (`002_`).
 
-It has been set up, has the parts that were passed to it, and has variables. These lie under its
-*path*: the names of the modules around it, the outermost first, and its own; a module that is
-lifted stands where it would stand without the lift. A bound module stands for its variables, too,
-and not only for what its fields say.
+A bound module has been set up, has the parts that were passed to it, and has variables. These lie
+under its *path*: the names of the modules around it, the outermost first, and its own. A lift does
+not change the path of a module. Two bound modules with equal fields differ if their variables do.
 """
 
 import functools
@@ -144,9 +143,11 @@ def test_one_name_for_two_things_in_setup_is_refused(linen, pair, lift, method, 
     bound=st.booleans(), changed=st.booleans(), where=st.sampled_from(["whole", "field", "tuple"]),
 )  # fmt: skip
 def test_a_bound_module_is_no_static_value(linen, numbers, bound, changed, where):
-    """A bound module, or a tuple or module that has it, is refused as a static argument of
-    `jax.jit`, or the call gives what it gives without `jit`: for another module, and for one whose
-    variables have changed; one that is not bound is accepted.
+    """`jax.jit` never reuses a trace for a bound static module with other variables.
+
+    A bound module, or a tuple or module that holds one, is refused as a static argument, or each
+    call returns the same as without `jit`, also for a second module, and after a change of the
+    variables. An unbound module is accepted.
     """
     reached("bound" if bound else "unbound")
 
@@ -191,8 +192,10 @@ WRONG = ("no mapping", "no collection", "a number for a collection", "a number i
 def test_variables_that_are_no_collections_are_refused(
     linen, wrong, instead, collection, name, bind, reads, mutable
 ):
-    """`apply` and `bind` refuse what is no mapping from names to mappings from names, whether or
-    not the module reads what is wrong, and what it makes if it is missing.
+    """`apply` and `bind` refuse variables that are not a mapping of names to mappings of names.
+
+    They refuse them whether or not the module reads the wrong entry, and also if the module would
+    create the variable in its place.
     """
     reached(wrong)
     reached("reads" if reads else "reads nothing")

@@ -28,7 +28,7 @@ BRANCHES = {
 
 
 class _Applied:
-    """A part in plain JAX: it is called, and keeps what a call changes for the next."""
+    """A part in plain JAX, whose calls keep the changed collections for the next call."""
 
     def __init__(self, part, variables, changing):
         self.part, self.variables, self.changing = part, variables, changing
@@ -209,7 +209,7 @@ MAPS = {
         lambda tree: jax.tree.map(lambda leaf: leaf[None], tree),
     ),
 }
-"""Functions of collections: what a module sees of them, and the inverse."""
+"""Pairs of a function that maps collections for a module, and its inverse."""
 
 REST = "all but params"
 """Stands for a deny list."""
@@ -257,11 +257,11 @@ class _Mapped:
         self.module = kind(part.layers, part.width, part.train) if self.alone else Outer()
 
     def mapped(self, function, tree):
-        """Collections of which those are mapped that the filter takes."""
+        """Collections, with the function applied to those that the filter takes."""
         return {c: function(each) if holds(self.names, c) else each for c, each in tree.items()}
 
     def of_part(self, tree):
-        """Collections of the module, as those of the part."""
+        """The collections of the part, from the collections of the module."""
         return {c: each if self.alone else each["part"] for c, each in tree.items()}
 
     def apply(self, variables, x, changing):
@@ -278,7 +278,7 @@ class _Mapped:
         return self.of_part(made)
 
     def pure(self, variables, x, changing):
-        """`apply` of the part to mapped variables, what changes being mapped back."""
+        """`apply` of the part to mapped variables; the changed collections are mapped back."""
         found = self.part.apply(self.mapped(self.into, variables), x, mutable=changing)
         output, updates = (found, {}) if changing is False else found
         return output, self.mapped(self.out, dict(updates))
@@ -308,8 +308,10 @@ def _assert_mapped(linen, model, train, how, wanted, where, *, init, by_name=Fal
 @costly
 @given(train=st.booleans(), by_name=st.booleans(), **drawn)
 def test_a_module_computes_with_mapped_variables(linen, train, model, how, wanted, where, by_name):
-    """`apply` of a module under `map_variables`, alone or as a part, gives what `apply` of the
-    module gives for the mapped variables: outputs, gradients, and changed collections, mapped back.
+    """`apply` under `map_variables` equals `apply` of the unlifted module on mapped variables.
+
+    Outputs, gradients and changed collections agree, once the collections are mapped back. The
+    module is called alone or as a part of another one.
     """
     reached(where)
     _assert_mapped(linen, model, train, how, wanted, where, init=False, by_name=by_name)
@@ -322,9 +324,10 @@ def test_a_module_computes_with_mapped_variables(linen, train, model, how, wante
 @at_least(30)
 @given(**{**drawn, "model": parts(("Dense", "BatchNorm", "Counter", "Counter", "Counter"))})
 def test_mapped_variables_are_made_by_init(linen, model, how, wanted, where):
-    """`init` of a module under `map_variables` that may make variables gives those of the module,
-    mapped back: with them `apply` computes what the module computes with its own, however it is
-    said that nothing may change.
+    """`init` under `map_variables` gives the module's variables, mapped back by `trans_out_fn`.
+
+    The lift has `init=True`. With these variables, `apply` gives the output of the unlifted module
+    on the mapped ones, for each spelling of `mutable` under which nothing may change.
     """
     reached(where)
     both = _Mapped(linen, model.module(), how, wanted, where, True, by_name=alike(how, "doubled"))
@@ -347,9 +350,9 @@ def test_mapped_variables_are_made_by_init(linen, model, how, wanted, where):
 @costly
 @given(**drawn)
 def test_a_module_that_makes_mapped_variables_is_trained(linen, model, how, wanted, where):
-    """A module under `map_variables` that may make variables is applied with statistics and counts
-    that change, beside variables that do not, and gives what `apply` of the module gives, or is
-    refused.
+    """`map_variables` with `init=True` trains as the unlifted module does, or the call is refused.
+
+    Statistics and counts change, and other variables do not.
     """
     _assert_mapped(linen, model, True, how, wanted, where, init=True)
 

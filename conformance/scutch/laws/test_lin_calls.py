@@ -1,7 +1,7 @@
 """Arguments, traces and gradients of lifted Linen modules are JAX's: LIN-9g to LIN-9i (`002_`).
 
-The oracle is JAX's own transformation of a plain function: of one that takes what the method takes,
-or of `apply` of the part that is transformed.
+The oracle is JAX's own transformation of a plain function: of a function with the arguments of the
+method, or of `apply` of the part that is transformed.
 """
 
 import dataclasses
@@ -26,9 +26,12 @@ from scutch.strategies import parts
 
 PARAMETERS = ("a", "b", "c", "d")
 HOW = ("static", "traced", "donated", "left out")
-"""What becomes of an argument. Only the last two have a default, so that they can be left out."""
+"""The roles of an argument.
+
+Only the last two arguments have a default, so that they can be left out.
+"""
 FORMS = ("class", "method", "function")
-"""What is lifted: a class, a method in its class, or a function that a method calls."""
+"""The targets of a lift: a class, a method in its class, or a function that a method calls."""
 PLACES = ("device", "backend", "no backend")
 """How `jit` is told where to run; `remat` is not."""
 placed = st.sampled_from([[], *([place] for place in PLACES)])
@@ -42,12 +45,14 @@ BY_NAME: tuple[Any, ...] = (
 
 @st.composite
 def calls(draw, forms=FORMS, numbered=False):
-    """Which lift, what becomes of each argument, how many are passed by position, whether one
-    number stands for a list of one, and where `jit` runs; and what is lifted.
+    """Calls of lifted functions, as a tuple of the choices below, and the target of the lift.
+
+    The choices are the lift, the role of each argument, whether it is declared, how many are passed
+    by position, whether one number stands for a list of one, and the device or backend of `jit`.
 
     Args:
       draw: Hypothesis's.
-      forms: What may be lifted.
+      forms: The targets to choose from, of `FORMS`.
       numbered: Whether it is `jit`, with any numbers. Otherwise `jit` of a method or a function is
         told by name alone which arguments are static, and none is donated.
     """
@@ -107,7 +112,10 @@ def _seen(a, b, c, d):
 
 
 def _outcome(call, hows, positions):
-    """Make a call; what it gives, on which devices, and which of its arguments it has deleted."""
+    """The result of a call with its devices, and whether each argument is deleted.
+
+    `None` if the call raised.
+    """
     args, kwargs = _passed(hows, positions)
     found = []
     with warnings.catch_warnings():
@@ -170,10 +178,11 @@ def _assert_passed_as_jax_does(linen, call, form):
 @example(call=(ELSEWHERE, "function"))
 @example(call=(BY_NAME, "method"))
 def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
-    """What `static_argnums`, `static_argnames` and `donate_argnums` of a lifted `jit` or `remat`
-    of a module, a method or a function name, counted with the module itself as 0, reaches the
-    method, or is donated, as with JAX; the results are where `device` or `backend` of `jit` says;
-    what JAX refuses is refused.
+    """Lifted `jit` and `remat` treat static and donated arguments as JAX does.
+
+    `static_argnums` and `donate_argnums` count the module itself as 0; `static_argnames` gives
+    names. The lift is of a module, a method or a function. Results lie on the device or backend
+    that `jit` is given, and calls that JAX refuses are refused.
     """
     call, form = call
     _assert_passed_as_jax_does(linen, call, form)
@@ -186,15 +195,16 @@ def test_arguments_of_lifted_modules_are_passed_as_jax_does_it(linen, call):
 @costly
 @given(call=calls(FORMS[1:], numbered=True))
 def test_numbers_of_arguments_of_lifted_methods_count_from_the_module(linen, call):
-    """What `static_argnums` and `donate_argnums` of a lifted `jit` of a method or of a function
-    number, counted with the module as 0, reaches it, or is donated, as with `jax.jit`.
+    """`static_argnums` and `donate_argnums` of a lifted method or function count the module as 0.
+
+    The numbered arguments reach the method as static values, or are donated, as with `jax.jit`.
     """
     call, form = call
     _assert_passed_as_jax_does(linen, call, form)
 
 
 def _untraced(seen):
-    """What a function saw of its arguments, every tracer alike."""
+    """The arguments that a function saw, with every tracer replaced by the word `array`."""
     return [each if isinstance(each, int) else "array" for each in seen]
 
 
@@ -221,8 +231,9 @@ FIELDS = {
     "part": (lambda n, part: part(n), lambda field: field()),
     "parts": (lambda n, part: [part(0), part(n)], lambda field: field[1]() + field[0]()),
 }
-"""What a module may have as a field: made of a number, which the module reads from it, and of a
-class of modules that are called to read theirs.
+"""Fields of a module, made of a number and a class of modules.
+
+The module reads the number from the field; a module in the field is called to read it.
 """
 
 
@@ -319,7 +330,7 @@ def _taken(variables, wanted):
 
 
 def _by_lift(linen, kind, function, weights, ahead, aux, wanted):
-    """What a lifted gradient gives, for a part and its input."""
+    """A function from a part and its input to the result of a lifted gradient."""
     options = {"has_aux": True} if aux else {}
 
     def call(part, x):
@@ -336,7 +347,7 @@ def _by_lift(linen, kind, function, weights, ahead, aux, wanted):
 
 
 def _by_jax(kind, function, applied, weights, ahead, aux, wanted):
-    """What JAX's own gradient gives for `apply` of a part, and the collections that change."""
+    """A function that returns JAX's gradient of `apply` of a part, and the changed collections."""
 
     def call(variables, x):
         taken, rest = _taken(variables, [*ahead] if kind == "jvp" else wanted)
@@ -385,10 +396,13 @@ def _with_each_left_out(law):
 def test_gradients_inside_a_module_are_those_of_its_part(
     linen, model, kind, aux, train, wanted, held
 ):
-    """`vjp`, `jvp`, `grad` and `value_and_grad` of a part, called inside a module, give what JAX's
-    functions of these names give for `apply` of the part: outputs, cotangents or tangents of its
-    variables and inputs, and the collections that change. `grad` and `value_and_grad` also do of a
-    module that has the part as a field, and refuse what is no scalar.
+    """Lifted `vjp`, `jvp`, `grad` and `value_and_grad` of a part equal JAX's own.
+
+    JAX's functions are taken of the part's `apply`.
+
+    Outputs, cotangents or tangents of variables and inputs, and changed collections agree. `grad`
+    and `value_and_grad` also take a module that has the part as a field, and refuse a function
+    whose output is no scalar.
     """
     reached(kind)
     held = held and "grad" in kind
@@ -445,9 +459,10 @@ def test_gradients_inside_a_module_are_those_of_its_part(
     factor=st.sampled_from([2.0, -1.0]), beside=st.lists(st.integers(1, 3), max_size=2),
 )  # fmt: skip
 def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, factor, beside):
-    """A function of a part under `custom_vjp` computes what it computes, and has the cotangents
-    that its backward function gives, in the variables and in the input; that function is told the
-    arguments that are not differentiated.
+    """A function under `custom_vjp` has the cotangents that its backward function returns.
+
+    Its output is unchanged. The cotangents are those of the variables and of the input. The
+    backward function receives the arguments that are not differentiated.
     """
     part, variables = model.module(train=train), model.variables(boxed=False)
     changing = mutable_collections(variables, train=train)

@@ -1,8 +1,8 @@
-"""What a user's class of modules is as a class of Python: LIN-1w, LIN-1z.
+"""A user's class of modules as a Python class, with fields and properties: LIN-1w, LIN-1z.
 
-A class of modules is a dataclass, whose fields are what its constructor takes, and it may have
-properties. The oracle is Python: `dataclasses.dataclass` of a class with the same fields, and what
-the getter itself reads.
+A class of modules is a dataclass, whose fields are the parameters of its constructor, and it may
+have properties. The oracle is Python: `dataclasses.dataclass` of a class with the same fields, and
+the value that a getter computes.
 """
 
 import dataclasses
@@ -105,7 +105,7 @@ def test_fields_may_be_passed_by_name_alone(
 READS = ("property", "cached property", "descriptor")
 """How a class has an attribute that is computed from another one."""
 HELD = ("field", "setup", "setter", "nobody")
-"""Who says what the other attribute is."""
+"""The origin of the attribute that is read: a field, `setup`, a setter, or none."""
 
 
 class Computed:
@@ -138,9 +138,11 @@ class Settable(Computed):
     name=numbered_names("kept", "other"), number=st.integers(1, 9), bound=st.booleans(),
 )  # fmt: skip
 def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, number, bound):
-    """A property, or another descriptor, of a module reads a field, what `setup` makes, and what
-    its setter and its deleter leave in `setup`; where its getter reads what nobody makes, perhaps
-    by a further property, the error, or one that caused it, has the name of that.
+    """A property or other descriptor of a module can read fields and attributes made in `setup`.
+
+    The attributes may also be set there by a setter and changed by a deleter. If a getter, or a
+    further property that it reads, reads an attribute that does not exist, the error or one of its
+    causes names that attribute.
     """
     reached(read)
     reached(held)

@@ -1,8 +1,9 @@
 """Collections that change, and streams of random keys: LIN-8 (`002_`).
 
 A Linen module keeps its variables in *collections*: `params`, `batch_stats`, or any name of the
-user's. `apply(..., mutable=...)` says which may change, and returns those beside the output. It
-draws random numbers from *streams* of keys, such as `dropout`, that the caller passes as `rngs`.
+user's. `apply(..., mutable=...)` lists the collections that may change, and returns them beside the
+output. It draws random numbers from *streams* of keys, such as `dropout`, that the caller passes as
+`rngs`.
 
 The oracles are the model evaluated in plain JAX by `scutch.inputs.evaluation`, the formulas of
 batch normalization and of dropout, and Python loops.
@@ -129,12 +130,12 @@ def test_the_refusal_of_a_missing_variable_names_it(linen, collection, name, mut
     mutable=st.sampled_from([False, ["others"], "params"]),
 )  # fmt: skip
 def test_the_refusal_to_write_names_the_variable(linen, collection, name, mutable):
-    """The error for writing what is not mutable has the collection and the name of the variable."""
+    """The error for writing an immutable variable shows its collection and its name."""
     refused(_writing(linen, collection, name, mutable), naming=(collection, name))
 
 
 def _writing(linen, collection, name, mutable):
-    """A call of a module that writes a variable of a collection, with what is mutable."""
+    """A call of a module that writes a variable of a collection, with `mutable` as given."""
 
     class Writes(linen.Module):
         @linen.compact
@@ -176,7 +177,7 @@ def test_batch_normalization_keeps_running_statistics(linen, momentum, train, ro
 
 
 def _mask(linen, rate, key, x):
-    """What dropout with a key leaves of an array."""
+    """An array after dropout with a key."""
     rngs = {"dropout": key}
     return np.asarray(linen.Dropout(rate, deterministic=False).apply({}, x, rngs=rngs))
 
@@ -245,8 +246,9 @@ def test_lifted_statistics_are_each_their_own(model):
 @costly
 @given(start=st.integers(-3, 9), length=st.integers(1, 4), factor=st.sampled_from([1, 2, 3]))
 def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, factor):
-    """Under `scan` with `variable_carry`, each layer reads what the layer before it wrote, and
-    `apply` returns what the last one wrote.
+    """Under `scan` with `variable_carry`, each layer reads the value of the layer before it.
+
+    `apply` returns the value that the last layer wrote.
     """
 
     class Body(linen.Module):
@@ -271,7 +273,7 @@ REPEATS = (*LIFTS, "while_loop", "remat_scan")
 
 
 def _repeated(linen, kind, split):
-    """A module that gives what dropout leaves of ones, in each of two layers, copies or turns."""
+    """A module that returns ones after dropout, for each of two layers, copies or turns."""
     splits = {"split_rngs": {"dropout": split}}
 
     class Body(linen.Module):
@@ -281,7 +283,7 @@ def _repeated(linen, kind, split):
             return (x, dropped) if kind == "scan" else dropped
 
     class Turn(linen.Module):
-        """One turn: it writes what is left into the row of its number."""
+        """One turn of a loop, which writes ones after dropout into the row of its number."""
 
         @linen.compact
         def __call__(self, state):
@@ -330,9 +332,10 @@ def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
     twice=st.booleans(),
 )  # fmt: skip
 def test_sown_values_are_collected_in_order(linen, how, times, length, twice):
-    """Values that a module sows, and nothing else, come out as a tuple in their order, stacked
-    under `scan` and `vmap`, and lie so in a bound module; where their collection is not mutable,
-    nothing is sown. What is sown under the same name in another collection lies in that.
+    """Sown values come out as a tuple in their order, stacked under `scan` and `vmap`.
+
+    A bound module holds the same tuples. Values sown under one name in two collections stay apart.
+    Where the collection is not mutable, nothing is sown.
     """
     reached(how)
     reached("twice" if twice else "once")
@@ -366,7 +369,7 @@ def test_sown_values_are_collected_in_order(linen, how, times, length, twice):
 
 
 def _captured(how, linen):
-    """What `capture_intermediates` is for each way to choose: all calls, a method, or a class."""
+    """The value of `capture_intermediates` that captures all calls, a method, or a class."""
     return {
         "all": True,
         "method": lambda module, name: alike(name, "doubled"),

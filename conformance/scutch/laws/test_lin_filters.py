@@ -1,6 +1,6 @@
-"""What a lifted module takes from its surroundings: LIN-9l, LIN-9n to LIN-9p (`002_`).
+"""Collections, streams and parts that a lift lets in: LIN-9l, LIN-9n to LIN-9p (`002_`).
 
-The oracles are the module itself, without the lift, and what JAX refuses.
+The oracles are the module itself, without the lift, and the refusals of JAX.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ MUTABLE = {
     "list": lambda linen, name: [name],
     "deny": lambda linen, name: linen.DenyList(name),
 }
-"""What may change, by how it is said of one collection."""
+"""Spellings of the option `mutable` for one collection."""
 PARTS = ("none", "once", "twice", "two", "nested")
 """Parts that are passed as fields: one in one field or in both, two, or one in a field of one."""
 RESPECTS = {
@@ -49,7 +49,7 @@ RESPECTS = {
     "name": ("counts", "stats"),
     "shift": (None, 0.5, 2.0),
 }
-"""What a call may have, in each respect."""
+"""The values that a call may have in each of its respects."""
 
 
 @st.composite

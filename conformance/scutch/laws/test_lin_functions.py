@@ -19,8 +19,10 @@ from scutch.lawkit.tolerances import MODELS
 
 X = np.ones((2, 3), "float32")
 FORMS = ("function", "method", "class")
-"""What is lifted: a function that a method calls, a method of the class, or one of a whole class by
-its name.
+"""The targets of a lift.
+
+A function that a method calls, a method of the class, or a method named in the lift of a whole
+class.
 """
 KINDS = ("jit", "remat")
 widths = st.lists(st.integers(1, 3), max_size=2)
@@ -49,8 +51,8 @@ class _Middle:
         after it.
       times: How often the method calls the function.
       bias: Whether the layers have one.
-      more: What the function uses beside its layers: what `setup` makes, a part that is a field, or
-        a parameter of the module.
+      more: The other values that the function uses: `"setup"` for a parameter and a part made in
+        `setup`, `"field"` for a part in a field, `"param"` for a parameter of the module.
     """
 
     def __init__(self, linen, *, before, inside, after, times, bias, more):
@@ -138,10 +140,11 @@ class _Middle:
 def test_a_lifted_function_goes_on_in_its_method(
     linen, kind, form, before, inside, after, bias, more
 ):
-    """A function or method of the module itself under `jit` or `remat`, or a function in a `scan`,
-    in the middle of a compact method, called once or twice, has the parts, with their names, values
-    and outputs, that its body has in that place; it has what `setup` makes, and the part that a
-    field is.
+    """A lifted function in the middle of a compact method makes the parts that it makes unlifted.
+
+    Names, values, outputs and gradients agree. The function or method of the module is under `jit`
+    or `remat`, or it is a function in a `scan`; it is called once or twice. It can use the
+    attributes made in `setup`, and the part in a field.
     """
     form = "function" if kind == "scan" else form
     twice = "twice" in more and "param" not in more and (kind == "remat" or not inside)
@@ -169,9 +172,10 @@ def test_a_lifted_function_goes_on_in_its_method(
 def test_a_lifted_function_makes_parts_of_its_own_each_time(
     linen, kind, form, before, bias, inside, after, times, runs
 ):
-    """A function or method under `jit` or `remat` that makes parts, called twice in a method, or in
-    several runs, has each time the parts that it makes without the lift, and so has what comes
-    after it.
+    """A lifted function that makes parts makes new ones in every call, as it does unlifted.
+
+    The function or method is under `jit` or `remat`, and called twice in a method or in several
+    runs. Parts made after it have the same names and values as without the lift, too.
     """
     told = {"called again": times > 1, "applied again": runs > 1}
     for name in (kind, form, *(name for name in told if told[name])):

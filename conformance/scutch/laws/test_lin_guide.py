@@ -1,8 +1,8 @@
-"""The scaling guide of `002_`, run at a small size, and what it claims: LIN-5, LIN-6 and LIN-7.
+"""The scaling guide of `002_` and its claims, run at a small size: LIN-5, LIN-6 and LIN-7.
 
 The guide trains a stack of layers of two matrices on a mesh of 2 by 4 devices. It does so in four
 *forms*: annotated directly or logically, with its layers unrolled or scanned. `guide` runs every
-step of one form, once for each implementation; the laws look at what came of it.
+step of one form, once for each implementation; the laws check the results in a `Run`.
 
 The oracles are the annotations themselves, the same run on one device, and the run of another form.
 """
@@ -80,16 +80,16 @@ def model_of(nn, form, mesh):
 
 
 class Run(NamedTuple):
-    """What came of the guide's steps on one mesh.
+    """The results of the guide's steps on one mesh.
 
     Args:
-      abstract: The training state as `eval_shape` of init gives it.
+      abstract: The training state, abstract, from `eval_shape` of init.
       specs: The partition specs of that state, logical ones where it is annotated logically.
       shardings: The shardings of that state on the mesh.
       states: The state of jitted init, and the state after each train step.
       losses: The loss of each train step.
       grads: The gradients of the first train step.
-      output: What the model gives for the batch, in the inference step.
+      output: The output of the model for the batch, in the inference step.
       x: The batch.
       traces: How often the train step was traced.
     """

@@ -1,7 +1,8 @@
-"""What is there inside of a lift, and what is drawn there: LIN-1m, LIN-9m, LIN-9x (`002_`).
+"""Collections, streams and random values inside of a lift: LIN-1m, LIN-9m, LIN-9x (`002_`).
 
-The first law asks for each lift what its filters say. The others need no oracle for what is drawn:
-the part is linear in its input, so that its gradient shows which numbers it was computed with.
+The first law checks that the filters of each lift are obeyed. The others need no oracle for random
+numbers: the part is linear in its input, so that its gradient shows the numbers with which it was
+computed.
 """
 
 from functools import partial
@@ -46,10 +47,11 @@ def _filters(linen, form, name):
 )  # fmt: skip
 @example(kinds=["while_loop"], what="stream", name="noise", form="deny", mutable="none")
 def test_what_a_filter_does_not_take_is_not_there_inside(linen, kinds, what, name, form, mutable):
-    """A collection that the filter of a lift does not take cannot be read or written inside, nor
-    can a key be drawn from a stream that its filter does not take; those that are taken can, and
-    are written where `mutable` of `apply` takes them, too. Of a stream also where the filter is
-    left out.
+    """Inside a lift, only the collections and streams that its filters take can be used.
+
+    Other collections cannot be read or written, and no key can be drawn from other streams. A
+    collection that is taken can be written only if `mutable` of `apply` takes it, too. Without a
+    filter of streams, keys can be drawn from every stream.
     """
     reached(what)
 
@@ -94,7 +96,7 @@ DRAWS = ("vjp", "jvp", "grad", "value_and_grad", "custom_vjp", "jit", "remat", "
 
 
 def _drawing(linen, kind, body):
-    """A module that gives what its part gives inside of a lift, and its gradient if it has one."""
+    """A module that returns its part's output inside a lift, with the gradient if it has one."""
 
     def called(part, x):
         return part(x)
@@ -186,7 +188,7 @@ def test_a_gradient_is_that_of_the_numbers_drawn(linen, kind, seed, jitted, para
 
 
 ENDED = ("run", "jit", "remat", "vmap", "grad", "cond", "run of its maker")
-"""What a variable outlives: a run, the inside of a lift; of the last, its part is made then."""
+"""The run or lift that is over when a variable is written; the last one makes a part after it."""
 
 
 @requirement("linen/collections/lost-changes-are-refused", must_reach=ENDED)
@@ -195,9 +197,10 @@ ENDED = ("run", "jit", "remat", "vmap", "grad", "cond", "run of its maker")
     name=numbered_names("seen", "total"), mutable=st.sampled_from([True, "that", "others too"]),
 )  # fmt: skip
 def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collection, name, mutable):
-    """What `variable` has returned to the module that runs, or to a part inside of a lift, refuses
-    values after the end of the run, or of the lift, and so does what a part would write that the
-    module makes after the run; what has come of it does not change.
+    """A variable cannot be written after its run, or the lift in which it was made, has ended.
+
+    The variable was made by the running module, or by a part inside a lift. A part that a module
+    makes after its run cannot write, either. The updates that `apply` returned do not change.
     """
     reached(ended)
     kept = []

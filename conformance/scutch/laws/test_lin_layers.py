@@ -87,7 +87,7 @@ LAYERS = {
     "attend": (("embedding",), lambda x, table: x @ table.T),
     "LayerNorm": (("scale", "bias"), _normalized),
 }
-"""Parameters of layers of two inputs and two outputs, and what they compute, with one dtype."""
+"""Parameters of layers of two inputs and two outputs, and their formulas, with one dtype."""
 
 
 @requirement(

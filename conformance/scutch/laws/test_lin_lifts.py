@@ -1,4 +1,4 @@
-"""What lifted transformations and models compute: LIN-4, LIN-9t (`002_`).
+"""Values computed by lifted transformations and by models: LIN-4, LIN-9t (`002_`).
 
 A *lifted* transformation, such as `scan`, `vmap`, `jit` or `remat`, is JAX's transformation for
 modules: it takes care of their variables and keys as well.
@@ -144,8 +144,9 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     own=st.sampled_from(["bfloat16", "float16"]), axis=st.sampled_from([0, 1, -1]),
 )  # fmt: skip
 def test_a_lifted_module_sees_the_types_of_its_inputs(linen, kind, shared, weak, dtypes, own, axis):
-    """Under `scan` and `vmap`, `init` makes variables of the dtypes that it makes without them,
-    where these follow from what JAX promotes the inputs to, which may be weakly typed arrays.
+    """Under `scan` and `vmap`, a body's parameters have the same dtypes as without the lift.
+
+    The dtypes follow from the inputs by JAX's promotion; some inputs are weakly typed.
     """
     reached(kind)
     reached("shared" if shared else "stacked")
@@ -263,9 +264,10 @@ def test_layers_compute_their_formulas(model, train):
     how=st.sampled_from(["sliced", "carried", "shared"]),
 )  # fmt: skip
 def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train, how):
-    """`remat_scan` of a module computes what the loop computes that applies the module with one
-    slice of the stacked variables after the other, and has its gradients and its changed
-    collections; parameters may be shared by all turns, and what changes may be carried.
+    """`remat_scan` equals a Python loop that applies the module with each slice of the variables.
+
+    Outputs, gradients and changed collections agree. Parameters may be shared by all turns, and
+    changing collections may be carried.
     """
     part = model.module(train=train)
     slices = [model.variables(seed, boxed=False) for seed in range(int(np.prod(lengths)))]
@@ -330,9 +332,7 @@ mixed = drawn_models(st.one_of(with_specs, lifts(of=with_specs, negative=False))
 @dear
 @given(model=mixed)
 def test_a_model_computes_what_it_computes_on_the_reference(implementation, reference, model):
-    """The same model with the same parameters has on the implementation the outputs, gradients,
-    specs and shardings that it has on the reference.
-    """
+    """A model has the same outputs, gradients, specs and shardings as on the reference."""
     for what in ANSWERS:
         expected, found = (_answer(model.over(each), what) for each in (reference, implementation))
         same = alike_in_any_order(expected, found) and all(
@@ -345,7 +345,7 @@ def test_a_model_computes_what_it_computes_on_the_reference(implementation, refe
 
 
 def _answer(model, what):
-    """What one implementation says of a model, one of `ANSWERS`, by path."""
+    """The outputs, gradients, specs or shardings of a model on one implementation, by path."""
     variables, module = model.variables(), model.module()
     if what == "outputs":
         answer = jax.jit(module.apply)(variables, model.x)

@@ -36,13 +36,11 @@ parametric = drawn_models(layers(PLAIN))
 @costly
 @given(model=flat_models, seeds=st.tuples(st.integers(0, 3), st.integers(4, 7)))
 def test_init_follows_its_key(model, seeds):
-    """`init` gives the same variables for the same key, and for another key others, wherever a
-    variable is drawn at random.
-    """
+    """`init` makes equal variables from equal keys, and other random variables from another key."""
     one, again, other = (model.initialized(s) for s in (seeds[0], *seeds))
     assert alike(one, again)
     for path, mine, its in leaf_pairs(one, other):
-        # What begins as zeros or ones draws nothing.
+        # Variables of zeros and ones only are not drawn at random.
         if not np.isin(mine, (0, 1)).all():
             reached("draws")
             assert not np.array_equal(mine, its), f"{path} is {mine} for both seeds"
@@ -216,8 +214,11 @@ CALLS = ("init_with_output", "method", "bind", "method of init", "by name", "app
 @costly
 @given(model=still_models, how=st.sampled_from(CALLS))
 def test_other_calls_compute_alike(model, how):
-    """`init_with_output`, another method, arguments by name, and a bound module compute what `init`
-    and `apply` compute; with `mutable=True`, `init` returns what a module sows, too.
+    """Other calls of a module compute the same as `init` and `apply`.
+
+    The calls are `init_with_output`, other methods, arguments by name, and calls of a bound module.
+
+    With `mutable=True`, `init` also returns the values that a module sows.
     """
     reached(how)
     module = model.module()
@@ -268,8 +269,10 @@ def test_other_calls_compute_alike(model, how):
     mean=st.integers(1, 9),
 )  # fmt: skip
 def test_initializers_are_called_with_the_arguments(linen, how, shape, dtype, by_name, mean):
-    """`param` and `variable` call their initializer with the further arguments that they are given,
-    by position and by name: in `init`, and where `param` checks what is passed to `apply`.
+    """`param` and `variable` pass their further arguments on to the initializer.
+
+    Arguments go by position and by name, in `init`, and in `apply`, where `param` checks the passed
+    value against the initializer.
     """
     reached(how)
     names = ("shape", "dtype", "mean")[3 - by_name :]

@@ -71,9 +71,7 @@ def test_nested_lifts_name_each_axis(model):
 @requirement("transformations/fits-rank/lifts-of-linen[own-methods]", must_reach=(*LIFTS, *FOREIGN))
 @given(model=lifted_models(of=layers(PLAIN, FOREIGN), negative=False))
 def test_boxes_are_renamed_by_their_own_methods(model):
-    """A box of a foreign class gets the partition name by its own `add_axis`, and keeps what it
-    holds beside names.
-    """
+    """A foreign box gets the partition name by its own `add_axis`, and keeps its other fields."""
     for layer in model.described.layers[0].layers:
         reached(layer.box)
     _named_as_described(model)
@@ -84,7 +82,7 @@ def _seeing(linen, init, seen, kind, **options):
 
     Args:
       linen: The namespace of modules.
-      init: An initializer, which may box what it makes.
+      init: An initializer, which may box the array that it makes.
       seen: A list; each run of the body appends its parameter, boxed.
       kind: `scan`, `vmap` or `add_metadata_axis`.
       options: Those of the lift.
@@ -148,9 +146,7 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
     names=names, wrap=wrapped,
 )  # fmt: skip
 def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
-    """A box that is broadcast or carried by a lift keeps its names, and an array in no box is
-    stacked without a partition name being asked for.
-    """
+    """A broadcast or carried box keeps its names, and a bare array needs no partition name."""
     reached(how)
     init = getattr(linen, wrap)(linen.initializers.ones, names)
     metadata = {PARTITION_NAME: "layers"}
@@ -172,7 +168,7 @@ def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
     kind = how.split()[0]
     module = _seeing(linen, init, [], kind, metadata_params=metadata, **options)
     if how == "scan carried":
-        # What is carried must be there before the loop.
+        # A carried variable must exist before the loop.
         inner = _seeing(
             linen, init, [], "scan", variable_broadcast="params", split_rngs={"params": False}
         )

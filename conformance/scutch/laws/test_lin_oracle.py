@@ -40,8 +40,8 @@ def _assert_close(ours, theirs, what):
 def _assert_same(call, *, gradients=True):
     """Outputs, changed collections and gradients of both routes; refusals of both.
 
-    The routes are traced alone, which shows what is refused. Where their traces differ, or those of
-    their gradients, they are compiled as one function.
+    The routes are traced alone, which is enough to see a refusal. Where their traces differ, or
+    those of their gradients, they are compiled as one function.
     """
     inputs = call.variables(), call.x()
     routes = [call.by_lift(), call.by_jax()]
@@ -77,9 +77,10 @@ def _gradients(route, weights):
 @dear
 @given(call=linen_calls("vmap"))
 def test_a_mapped_module_is_jax_vmap_of_the_module(call):
-    """`vmap` of a module, or of its methods, along any axes of its collections, negative ones and
-    `None` included, gives what `jax.vmap` of its `apply` gives; collections are chosen by filters
-    of every spelling.
+    """`vmap` of a module, or of its methods, equals `jax.vmap` of the module's `apply`.
+
+    The collections are mapped along any axes, negative ones and `None` included, and chosen by
+    filters of every spelling.
     """
     _assert_same(call, gradients=not call.described.train)
 
@@ -88,8 +89,9 @@ def test_a_mapped_module_is_jax_vmap_of_the_module(call):
 @dear
 @given(call=linen_calls("scan", max_size=1))
 def test_a_looped_module_is_jax_scan_of_the_module(call):
-    """`scan` of a module whose collections are sliced, carried or shared gives what `jax.lax.scan`
-    of its `apply` gives.
+    """`scan` of a module equals `jax.lax.scan` of its `apply`.
+
+    Collections are sliced, carried or shared.
     """
     _assert_same(call, gradients=not call.described.train)
 
@@ -98,8 +100,9 @@ def test_a_looped_module_is_jax_scan_of_the_module(call):
 @dear
 @given(call=st.sampled_from(["jit", "remat"]).flatmap(lambda kind: linen_calls(kind, max_size=1)))
 def test_a_compiled_or_rematerialized_module_is_the_module(call):
-    """`jit` and `remat` of a module, with filters of collections and streams, give what `apply` of
-    the module itself gives.
+    """`apply` of a module under `jit` and `remat` equals plain `apply`.
+
+    The lifts have filters of collections and streams.
     """
     _assert_same(call)
 
@@ -114,8 +117,9 @@ NESTED = (
 @dear
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: linen_calls(*kinds, max_size=1)))
 def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
-    """Two of `vmap`, `scan`, `jit` and `remat`, one around the other on a module, give what JAX's
-    two give on its `apply`.
+    """Two nested lifts of a module equal JAX's two transformations of its `apply`.
+
+    The lifts are two of `vmap`, `scan`, `jit` and `remat`.
     """
     _assert_same(call, gradients=False)
 
@@ -134,7 +138,8 @@ def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
     )
 )  # fmt: skip
 def test_a_carried_collection_need_not_change(call):
-    """A lifted module with a carried collection can be applied without `mutable`, as in inference
-    with the statistics of training, and gives what JAX gives.
+    """A lifted module with a carried collection can be applied without `mutable`.
+
+    This is inference with the statistics of training; the results agree with JAX's.
     """
     _assert_same(call, gradients=False)

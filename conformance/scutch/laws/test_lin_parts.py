@@ -26,7 +26,7 @@ def _full(number):
 
 
 def _parts(linen):
-    """A class of modules with one parameter; and one with such a part, and what `setup` makes."""
+    """A class of modules with a parameter, and one with such a part and a parameter of `setup`."""
 
     class Inner(linen.Module):
         @linen.compact
@@ -47,7 +47,7 @@ def _parts(linen):
 
 
 def _total(parts, x):
-    """What several parts give, each at a digit of its own."""
+    """The sum of the outputs of several parts, with a power of 100 as the weight of each."""
     return sum(100**n * part(x) for n, part in enumerate(parts))
 
 
@@ -137,7 +137,7 @@ def test_a_copy_is_a_part_of_its_parent(linen, template, setup, called, copies, 
 
 
 UNBOUND = ("whole", "its part", "part of setup", "part of a compact method")
-"""What is taken out of a module that was bound: `whole` is the bound module itself."""
+"""The module to unbind; `whole` is the bound module itself."""
 
 
 @requirement("linen/copies/unbound-module-is-new", must_reach=(*UNBOUND, "moved", "equal"))
@@ -147,8 +147,10 @@ UNBOUND = ("whole", "its part", "part of setup", "part of a compact method")
     number=st.integers(1, 5),
 )  # fmt: skip
 def test_what_unbind_returns_is_as_new(linen, what, moved, called, names, number):
-    """`unbind` returns a module that is equal to the one before it was bound, and a part of any
-    module under any name: neither it nor its parts have a name that they got when they were bound.
+    """`unbind` returns a module that equals the module before `bind`, and its variables.
+
+    The module can be a part of any other module under any name: neither it nor its parts keep a
+    name that they got when they were bound.
     """
     reached(what)
     reached("moved" if moved else "equal")
@@ -211,8 +213,10 @@ HOLDERS = ("none", "jit", "remat", "vmap", *LIFTED_METHODS)
     number=st.integers(1, 3),
 )  # fmt: skip
 def test_setup_of_a_shared_part_has_run_in_each_call(linen, holders, setup, order, made, number):
-    """A part that several modules share, some of them lifted, or with a lifted method, has what its
-    `setup` makes in each call, whoever calls it first; its variables are made once.
+    """A part that several modules share has run its `setup` in each call, whoever calls first.
+
+    Some of the modules are lifted, or have a lifted method. The variables of the part are made
+    once.
     """
     for holder in holders:
         reached(holder)

@@ -1,7 +1,7 @@
-"""What a bound module may do, and at which moment: LIN-1l, LIN-1m, LIN-1r, LIN-1s (`002_`).
+"""Operations of a bound module, and when they are allowed: LIN-1l, LIN-1m, LIN-1r, LIN-1s (`002_`).
 
-A module is *bound* while `init` or `apply` runs it, and as `bind` returns it. What it keeps beside
-its variables is lost when the run is over, so it is refused.
+A module is *bound* while `init` or `apply` runs it, and `bind` returns a bound module. Any
+attribute that is set during a run would be lost at its end, so a bound module refuses it.
 """
 
 import functools
@@ -95,10 +95,12 @@ WAYS = (
     setup=st.booleans(), called=st.sampled_from([True, True, False]),
 )  # fmt: skip
 def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
-    """Setting an attribute of a bound module outside `setup`, or a field in `setup`, making a part
-    outside `setup` and of compact methods, and writing a variable of a module that was bound
-    without `mutable`, or in the condition of a loop, raise errors. An attribute with a special name
-    is refused, or is there.
+    """A bound module cannot be changed outside `setup`.
+
+    Errors are raised by setting an attribute outside `setup`, setting a field in `setup`, making a
+    part outside of `setup` and of compact methods, and writing a variable of a module that was
+    bound without `mutable`, or in the condition of a loop. An attribute with two underscores on
+    either side of its name is either refused or set.
     """
     reached(way)
 
@@ -139,7 +141,7 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
 
     layer = {"kernel": np.zeros((3, 3), "float32"), "bias": np.zeros(3, "float32")}
     variables = {"counts": {name: np.zeros(())}}
-    # The part that must not be made has variables, so that its parameters are not what is missed.
+    # The part that must not be made has variables, so that missing parameters are not the error.
     variables["params"] = {"other": np.zeros(()), **({} if way == "field" else {name: layer})}
     if way == "field":
         held = Part(linen.Dense(2) if called else 2)
@@ -147,7 +149,7 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
         refused(lambda: held.bind(variables)(X))
         return
     bound = Part().bind(variables)
-    if called:  # what a compact method may do, its module may not do afterwards
+    if called:  # after a compact method has returned, its module may make no part
         bound.compacted(X)
     if way == "special":
         if raised(lambda: setattr(bound, f"__{name}__", X)) is None:
@@ -183,11 +185,12 @@ GOT = ("made", "clone", "copy", "changed clone", "changed copy", "unbound", "of 
 def test_a_module_that_is_passed_in_is_a_part(
     linen, chosen, held, depths, got, setup, bind, called
 ):
-    """A module in a field, or in a container in one, or in a field of such a module, is a part of
-    the module that has the field: its variables are made by `init` under its place, once where it
-    is in several places, and read from those that are given; also in a clone, a copy and what
-    `unbind` returns of a module that is bound to other variables, and where the part itself was
-    bound to others.
+    """A module in a field, or in a container in a field, is a part of the module with the field.
+
+    So is a module in a field of such a part. `init` makes the part's variables under its path, once
+    for a part at several paths, and `apply` reads them there. This also holds for a clone, a copy
+    or an unbound module of a module that is bound to other variables, and for a part that was
+    itself bound to others.
     """
     for name in (held, got):
         reached(name)
@@ -238,7 +241,7 @@ def test_a_module_that_is_passed_in_is_a_part(
         return {"part": tuple(by_key.values()) if held == "tuple" else by_key}
 
     def placed_under(place, value):
-        """A value under one of the places, as deep as the part is there."""
+        """A value under the path of a part at one of its places, nested as deep as the part."""
         return {names[place]: nested(value, depths[place], lambda inner: {"inner": inner})}
 
     def places():
@@ -343,7 +346,7 @@ def test_setup_has_run_before_any_method(linen, made, compact, how):
 
 
 READERS = ("of a bound one", "of a part", "of a part of setup", "of a part that is passed")
-"""Who reads what `setup` makes, before any method of the module is called."""
+"""The reader of an attribute made in `setup`, before any method of the module is called."""
 
 
 @requirement(
@@ -354,8 +357,9 @@ READERS = ("of a bound one", "of a part", "of a part of setup", "of a part that 
     name=numbered_names("kept", "inner"), called=st.booleans(),
 )  # fmt: skip
 def test_setup_has_run_before_what_it_makes_is_read(linen, what, reader, name, called):
-    """What `setup` makes is there for whoever reads it of a bound module, or of a part, none
-    of whose methods has been called; what it does not make is not there.
+    """Attributes made in `setup` can be read before any method of a bound module or part is called.
+
+    `hasattr` is False for an attribute that `setup` does not make.
     """
     reached(what)
     reached(reader)

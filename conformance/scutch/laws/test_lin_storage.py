@@ -1,10 +1,9 @@
-"""Boxes around variables: those that store their value in another form (LIN-1n, LIN-1o, LIN-2h),
-and those of a variable that is assigned (LIN-8n) (`002_`).
+"""Boxes that store other forms, and boxes of assigned variables: LIN-1n, 1o, 2h, 8n (`002_`).
 
-What a box of the first sort holds, its leaf, has another shape than its unboxed value; see
+A box of the first sort has a leaf of another shape than its unboxed value; see
 `scutch.inputs.stored_boxes`. The oracles are the value that was boxed, the same module whose
-parameters are not boxed, and the methods of each box. And what an error says of a shape
-that does not fit.
+parameters are not boxed, and the methods of each box. One law is about the error for a shape that
+does not fit.
 """
 
 import jax
@@ -44,8 +43,10 @@ def _giving(linen, initializer):
 @at_least(30)
 @given(value=floats, form=forms, fits=st.sampled_from(FITS))
 def test_a_parameter_that_is_passed_is_checked_without_its_box(meta, linen, value, form, fits):
-    """A boxed parameter that is passed to `apply` is taken where its unboxed value has the shape
-    that the initializer gives, and refused where only what the box stores has it.
+    """`apply` accepts a boxed parameter if its unboxed value has the shape that is expected.
+
+    The expected shape is that of the initializer's value. `apply` refuses a box of which only the
+    stored leaf has that shape.
     """
     reached(form)
     reached(fits)
@@ -165,7 +166,7 @@ def test_the_refusal_of_a_shape_says_which_is_which(linen, shape, how, boxed, na
 
 
 ASSIGNED = ("a box", "boxes in a tree", "boxes and others", "no box")
-"""What a variable holds that is assigned."""
+"""The value of a variable that is assigned."""
 small = arrays(max_rank=2)
 variables_of_boxes = trees(st.one_of(any_boxes(small), any_boxes(small), small))
 

@@ -1,8 +1,8 @@
 """Generated models train on a mesh as they train on one device: LIN-6e, LIN-7d (`002_`).
 
-What LIN-5 and LIN-6 ask of the guide's model is asked here of models that nobody wrote: their
-layers, lifts, names and rules are drawn, and the mesh with them. The oracles are the same steps on
-one device, and for shardings the names of the description.
+LIN-5 and LIN-6 are about the guide's model; these laws try the same on drawn models, with drawn
+layers, lifts, names, rules and meshes. The oracles are the same steps on one device, and for
+shardings the names of the description.
 """
 
 import functools
@@ -39,12 +39,12 @@ def _models(box):
 
 
 def _mesh(described, renamed, wide):
-    """A mesh with two devices along each axis that is asked for, if it can cut what it names.
+    """A mesh with two devices along each axis in `wide` that every named size allows.
 
     Args:
       described: The variables that the model declares.
       renamed: The mesh axis of each name.
-      wide: The axes that are asked for.
+      wide: The axes that get two devices, unless their name stands at an odd size.
     """
     odd = {
         renamed.get(name)
@@ -188,9 +188,11 @@ def _extended(base, names, default, written):
 def test_a_train_state_of_a_subclass_holds_more(
     linen, names, changed, given, jitted, scale, written
 ):
-    """The fields that a subclass of `TrainState` adds have what `create` is given for them, or
-    their default; `apply_gradients` changes those that it is given, keeps the others, and makes the
-    update of the class itself. The subclass may be generic, and may ask for fields by name alone.
+    """A subclass of `TrainState` can add fields.
+
+    `create` sets each to the given value or to its default. `apply_gradients` changes the fields
+    that it is given, keeps the others, and makes the same update as the class itself. The subclass
+    may be generic, and may have keyword-only fields.
     """
     names, default = [*names], 7.0
     reached(written)

@@ -5,7 +5,7 @@ A *logically partitioned box* has logical names; `unbox` asks for the sharding o
 same way. Rules and mesh come from the call or the box, or else from the context.
 
 The oracle is `logical_to_mesh_axes`, judged by LOG-1 to LOG-4: the constraint in the traced
-program, and the sharding of the result, must be those of its spec. That such boxes obey the laws of
+program, and the sharding of the result, must follow from its spec. That such boxes obey the laws of
 all boxes is judged by the laws of BOX, on the subject `logical`.
 """
 

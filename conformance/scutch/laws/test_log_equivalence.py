@@ -49,8 +49,7 @@ def _train_state(params):
 
 
 def _pairs(meta, logical, logically, directly, placed):
-    """What the rules of `placed` make of a tree that is annotated logically, beside what the tree
-    that is annotated directly has.
+    """The specs and shardings of a logically and of a directly annotated tree, in pairs.
 
     Returns:
       Paths with both specs; and paths with both shardings on the mesh of `placed`.

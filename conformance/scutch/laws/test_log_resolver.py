@@ -23,7 +23,7 @@ UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
 
 
 spellings = st.sampled_from((None, "data", "model"))
-"""How the logical name `embed` is spelled: some users call an axis what its mesh axis is called."""
+"""How the logical name `embed` is spelled; some users give an axis the name of its mesh axis."""
 
 
 def _state(nnx, names, **notes):
@@ -123,13 +123,13 @@ NO_LISTS = {
     "items": lambda pairs: dict(pairs).items(), "set": frozenset, "iterator": iter,
     "text": lambda pairs: " ".join(name for name, _ in pairs),
 }  # fmt: skip
-"""Containers of rules that are no lists, and what Python may take for rules when it walks them."""
+"""Containers of rules that are no lists, although Python can iterate over them."""
 
 
 @requirement("metadata/logical-rules/malformed-rules-are-refused")
 @given(before=rules(max_size=3), wrong=st.sampled_from(NO_RULES), names=logical_names())
 def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
-    """Rules of one part or of three, and what is no rule, are an error wherever they stand."""
+    """A rule that is not a pair is an error at any position among the rules."""
     mapping = (*before, *wrong) if isinstance(wrong, tuple) else wrong
     assume(any(name in LOGICAL for name in names))
     refused(lambda: logical.logical_to_mesh_axes(names, mapping))
@@ -138,8 +138,9 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
 @requirement("metadata/logical-rules/malformed-rules-are-refused", must_reach=(*NO_LISTS,))
 @given(pairs=rules(max_size=3), how=st.sampled_from(list(NO_LISTS)), names=logical_names())
 def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names):
-    """Rules whose container is neither a list nor a tuple are an error: a set or mapping has no
-    order that says which is first, and what is walked once has no second use.
+    """Rules in a container that is neither a list nor a tuple are an error.
+
+    A set or mapping does not tell which rule comes first, and an iterator can be used only once.
     """
     assume(any(name in LOGICAL for name in names))
     reached(how)
@@ -182,7 +183,7 @@ def test_rules_of_a_variable_and_in_context_hold_together(
     targets=st.permutations(["data", "model", "layers", None, ("data", "model")]),
 )
 def test_rules_that_contradict_each_other_are_refused(logical, nnx, name, targets):
-    """Where a variable's own rule and the one in context differ, the error shows what both say."""
+    """If a variable's own rule contradicts one in context, the error shows the targets of both."""
     own, other = targets[:2]
     state = _state(nnx, (name,), sharding_rules=((name, own),))
     with logical.logical_axis_rules(((name, other),)):

@@ -1,6 +1,6 @@
 """From logical names to mesh axes, by rules: LOG-1 to LOG-6 (`002_`).
 
-A *logical name* says what an axis of an array is for, such as `embed`. A *rule* is a pair: a
+A *logical name*, such as `embed`, tells the purpose of an axis of an array. A *rule* is a pair: a
 logical name, and the mesh axis, the tuple of mesh axes, or the `None` that it maps to.
 `logical_to_mesh_axes(names, rules)` gives a `PartitionSpec` with one entry for each name. `None`
 and `PartitionSpec.UNCONSTRAINED` may stand in the place of a name.
@@ -219,9 +219,7 @@ def _map_specs(function, tree):
 @requirement("metadata/logical-trees/specs-map-one-by-one")
 @given(tree=trees(specs), mapping=rules())
 def test_a_tree_of_specs_is_mapped_spec_by_spec(logical, tree, mapping):
-    """`logical_to_mesh(tree, rules)` has in the place of each logical spec what
-    `logical_to_mesh_axes` gives for it.
-    """
+    """`logical_to_mesh(tree, rules)` replaces each spec by `logical_to_mesh_axes(spec, rules)`."""
     expected = _map_specs(lambda spec: logical.logical_to_mesh_axes(spec, mapping), tree)
     assert alike(logical.logical_to_mesh(tree, mapping), expected)
 
@@ -300,7 +298,7 @@ def test_leaving_a_context_restores_the_rules(logical, stack, outer, inside, fai
 @requirement("metadata/logical-context/inner-rules-replace-outer", must_reach=("nested",))
 @given(stack=st.lists(rules(max_size=2), min_size=2, max_size=3))
 def test_entering_a_context_replaces_the_rules(logical, stack):
-    """Inside of nested `logical_axis_rules`, the rules are those of the innermost alone."""
+    """Inside of nested `logical_axis_rules`, only the rules of the innermost context hold."""
     reached("nested")
     with contextlib.ExitStack() as contexts:
         for mapping in stack:

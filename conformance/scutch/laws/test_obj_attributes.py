@@ -1,7 +1,7 @@
 """Attributes that are set on many modules at once, and views: OBJ-2f, OBJ-2g.
 
 The oracle is a copy whose modules are changed one by one, by hand. Each call is made without a
-mode, in the one that keeps a graph and in the one that does not.
+mode, with `graph=True` and with `graph=False`.
 """
 
 import functools

@@ -162,10 +162,11 @@ def test_a_carried_object_may_hold_bare_arrays(transforms, nnx, parts, changed, 
 def test_a_container_of_objects_and_arrays_may_be_carried(
     transforms, nnx, form, parts, changed, reverse, written
 ):
-    """Lifted `scan` that carries a container of objects, arrays and numbers of Python gives what a
-    Python loop gives, where a step changes some objects and returns them in a new container, with
-    other arrays beside them; the container that it was given is as before. Where a step also writes
-    to the container that it gets, the given one may be as the loop leaves it, too.
+    """Lifted `scan` that carries a container of objects, arrays and numbers equals a Python loop.
+
+    Each step changes some objects and returns them in a new container, with other arrays beside
+    them. The container passed to `scan` stays unchanged. If a step also writes to its own
+    container, the passed one may instead hold the values that the loop writes.
     """
     written = written and form != "tuple"
     named = {"changed": changed, "reverse": reverse, "written": written}

@@ -135,14 +135,16 @@ WHOLE = {
     "number": lambda whole, number: number,
     "row": lambda whole, number: np.full(2, number, whole.dtype),
 }
-"""What is written to all of a value, made of an array like it and a number. Of a part it says only
-whether a number is written, or an array of its shape."""
+"""Functions that make the value for a whole variable, from an array like it and a number.
+
+For a part, the key tells only whether a number is written or an array of the part's shape.
+"""
 
 
 def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
     """Write a number to a part of a variable, and compare it with NumPy's array.
 
-    What is written, and an index that is an array, are made by `array`, of NumPy or JAX.
+    `array` makes the written value, and an index that is an array, of NumPy or of JAX.
     """
     reached(library)
     start = np.arange(6).reshape(3, 2).astype(dtype)
@@ -179,9 +181,10 @@ def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
     whole=st.sampled_from(list(WHOLE)), of_jax=st.booleans(),
 )  # fmt: skip
 def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole, of_jax):
-    """Writing to an index of a variable changes that part of its value as NumPy does it, and
-    nothing of the array of JAX that was there; reading it gives the part. What is written is
-    broadcast, and gets the dtype that the value has.
+    """Writing to an index of a variable changes that part of its value, as in NumPy.
+
+    The written value is broadcast and cast to the dtype of the variable. The old JAX array stays
+    unchanged. Reading the index gives the new part.
     """
     reached(part)
     array = jnp.asarray if of_jax else np.asarray

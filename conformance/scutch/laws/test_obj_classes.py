@@ -1,7 +1,7 @@
 """Classes of modules that the user defines: OBJ-1o.
 
-The oracle is Python: a call of a class calls its `__new__` and its `__init__` with what the call is
-given, and the keywords of a class statement go to the `__init_subclass__` of all bases.
+The oracle is Python: a call of a class passes its arguments to `__new__` and `__init__`, and the
+keywords of a class statement go to the `__init_subclass__` of all bases.
 """
 
 from hypothesis import given
@@ -15,7 +15,7 @@ WAYS = ("made", "merged", "cloned")
 
 
 def _base(nnx, noted):
-    """A class of modules that notes what its `__new__` is given."""
+    """A class of modules that notes the arguments of its `__new__`."""
 
     class Base(nnx.Module):
         def __new__(cls, *args, **named):
@@ -26,7 +26,7 @@ def _base(nnx, noted):
 
 
 def _with_init(base, noted):
-    """A subclass that keeps what its `__init__` is given."""
+    """A subclass that notes and keeps the arguments of its `__init__`."""
 
     class Made(base):
         def __init__(self, *args, **named):
@@ -47,9 +47,10 @@ def _with_init(base, noted):
 def test_a_module_is_constructed_as_python_constructs_it(
     nnx, new, init, inherited, way, args, named
 ):
-    """A call of a class of modules calls its `__new__` and its `__init__`, own or inherited, once
-    each, with what the call is given by position and by name. What `__init__` sets is there, also
-    in the module that `split` and `merge`, or `clone`, give.
+    """A call of a class of modules calls `__new__` and `__init__` once each, as Python does.
+
+    Both get the arguments of the call, by position and by name, and both may be inherited. The
+    attributes that `__init__` sets survive `split` and `merge`, and `clone`.
     """
     noted = []
     cls = _base(nnx, noted) if new else nnx.Module

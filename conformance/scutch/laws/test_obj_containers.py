@@ -60,7 +60,7 @@ class Holder:
         self.one, self.two, self.scale = one, two, scale
 
     def tree_flatten_with_keys(self) -> Any:
-        """The parts by name, and what is static."""
+        """The parts by name, and the static scale."""
         names = map(jax.tree_util.GetAttrKey, ("one", "two"))
         return tuple(zip(names, (self.one, self.two), strict=True)), self.scale
 
@@ -85,9 +85,11 @@ changes = st.tuples(st.sampled_from(CHANGES), st.sampled_from(["one", "two"]), s
     inner=st.sampled_from(["array", "variable"]), deep=st.booleans(),
 )  # fmt: skip
 def test_a_change_in_a_container_of_jax_is_seen(transforms, nnx, kind, steps, inner, deep):
-    """A jitted function of an object that holds a named tuple, a dataclass or a registered class
-    gives what the eager call gives, when a part, its value, its static data or the whole container
-    has changed since the call before.
+    """A jitted call sees every change in a JAX container that its object holds.
+
+    The container is a named tuple, a dataclass or a registered class. Since the call before, a
+    part, its value, the static data or the whole container has changed. The result equals that of
+    the eager call.
     """
     reached(kind)
 
@@ -181,7 +183,7 @@ HELD = {
 
 
 def _parts(held):
-    """The two parts of what `HELD` makes."""
+    """The two parts of a container made by `HELD`."""
     return [held[k] if isinstance(held, dict) else getattr(held, k) for k in ("one", "two")]
 
 
@@ -191,9 +193,10 @@ def _parts(held):
     deep=st.booleans(), how=st.sampled_from(["merge", "clone", "update"]),
 )  # fmt: skip
 def test_containers_of_jax_are_part_of_the_graph(nnx, kind, inner, deep, how):
-    """An object that holds a container which JAX knows has the parts of it in its state, each under
-    a path of its own; `merge` and `clone` make the same container of them, and `update` sets them,
-    or refuses arrays.
+    """The state of an object has the parts of a held JAX container, each under its own path.
+
+    `merge` and `clone` make a container of the same type with equal parts. `update` sets the parts,
+    or refuses to if they are arrays.
     """
     reached(kind)
 
@@ -246,7 +249,7 @@ WAYS = ("same", "leaf", "too short", "too long", "other type", "deeper")
 
 
 def _prefix(tree, way, value):
-    """A prefix of a tree of leaves, or what is none, with one value in each place."""
+    """A prefix of a tree of leaves, or a tree that is no prefix of it, filled with one value."""
     whole = jax.tree.map(lambda _: value, tree)
     match way:
         case "leaf":

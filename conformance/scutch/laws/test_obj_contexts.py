@@ -83,8 +83,9 @@ tags = st.sampled_from(["tag", 3, ("a", 1)])
     around=st.booleans(),
 )
 def test_objects_change_in_a_context(nnx, program_copies, form, order, tag, around):
-    """A function under plain `jax.jit` to which objects are passed by an `update_context` returns
-    what the eager call returns, and leaves the same objects in the same state.
+    """`update_context` takes objects through plain `jax.jit` with the effects of the eager call.
+
+    The call returns equal results, and leaves the same objects in the same state.
     """
     reached(form)
     eager, staged = program_copies
@@ -115,9 +116,7 @@ def test_objects_change_in_a_context(nnx, program_copies, form, order, tag, arou
     order=st.sampled_from(ORDERS),
 )
 def test_objects_in_a_context_share_nodes(nnx, program, form, order):
-    """Objects that are split in one context, and merged in one, are new objects that share what the
-    first ones share.
-    """
+    """Objects split in one context and merged in another are new, and share nodes as before."""
     reached(form)
     split, merge = FORMS[form](nnx, _filters(nnx, order))
     before = program.arguments

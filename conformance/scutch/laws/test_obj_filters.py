@@ -55,9 +55,7 @@ def _check(nnx, root, wanted):
     spelling=st.sampled_from(["type", "of type"]),
 )
 def test_a_type_takes_variables_of_it_and_of_its_subclasses(nnx, root, kind, spelling):
-    """A variable type as a filter takes exactly the variables that are instances of it, those of
-    derived types included.
-    """
+    """A variable type as a filter takes its instances, and the instances of its subclasses."""
     taken = _check(nnx, root, (spelling, kind))
     if any(not alike(type(leaves(nnx, root)[path]).__name__, kind) for path in taken):
         reached("base")
@@ -113,8 +111,10 @@ def _of_every_kind(law):
 )
 @_of_every_kind
 def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
-    """`Any`, `All` and `Not` take what `or`, `and` and `not` of their parts take; `...` and `True`
-    take all leaves, `None` and `False` none; a list or tuple takes what any of its members takes.
+    """`Any`, `All` and `Not` filter leaves by the `or`, `and` and `not` of their parts.
+
+    `...` and `True` take all leaves, `None` and `False` none. A list or tuple takes a leaf if any
+    of its members does.
     """
     reached(kind)
     parts = [literal] if kind == "literal" else parts[:1] if kind == "not" else parts
@@ -147,11 +147,11 @@ numbers = st.one_of(st.integers(2, 99), st.floats(2, 99))
 
 
 PLACES = ("alone", "not", "any", "all", "list", "tuple")
-"""Where what is no filter stands: by itself, or in a filter of a kind."""
+"""Positions of an object that is no filter: alone, or inside of a filter or container."""
 
 
 def _with_each_place(law):
-    """A law that is tried first with what is no filter in each place, and nothing to be taken."""
+    """A law that is tried first with the number 7 as a filter in each place, on an empty object."""
     for place in PLACES:
         law = example(wrong=7, how="state", place=place, empty=True)(law)
     return law

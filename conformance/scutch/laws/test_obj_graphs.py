@@ -1,7 +1,7 @@
 """Taking graphs of objects apart and putting them together: OBJ-1.
 
-The oracle is the object itself: what `split` and `merge` give is compared with it by
-`graphs.differences`, attribute by attribute, and never by the implementation's own equality.
+The oracle is the object itself: `graphs.differences` compares the merged object with it, attribute
+by attribute, and never by the implementation's own equality.
 """
 
 import copy
@@ -35,7 +35,7 @@ from scutch.strategies import arrays, copies, graphs, object_trees, type_filters
 
 
 def _restored(nnx, root):
-    """The object that `merge` makes of what `split` gives."""
+    """The object after `split` and `merge`."""
     return nnx.merge(*nnx.split(root))
 
 
@@ -469,9 +469,10 @@ COPIES = {
     mark=st.booleans(), how=st.sampled_from(list(COPIES)),
 )  # fmt: skip
 def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
-    """A number marked as data is a leaf of the graph; one marked as static is part of the
-    definition, and no leaf of the object where that is a tree of JAX. Both come back from `split`
-    and `merge`, and are in every copy what they were.
+    """A number marked as data is in the state, and one marked as static is in the definition.
+
+    A static number is no leaf of the object as a JAX pytree, either. Both come back from `split`
+    and `merge`, and stay data or static in every copy.
     """
     reached(how)
     found = []
@@ -494,7 +495,7 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
 
 
 WHAT = ("array", "variable", "a variable of none", "object", "an object without leaves")
-"""What JAX is to trace, or has an identity, so that it is no static data."""
+"""Values that cannot be static data, because JAX traces them or because they have an identity."""
 
 
 @requirement(
@@ -508,12 +509,13 @@ WHAT = ("array", "variable", "a variable of none", "object", "an object without 
     before=st.sampled_from(["nothing", "number", "static", "grown"]),
 )  # fmt: skip
 def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, marked, before):
-    """An array, a variable or an object that is marked as static, alone or in a container, is
-    refused, when the attribute is set, or when the object is split, at the latest; also a variable
-    whose value has no array, and an object that has no attributes. Without a mark, too, it is
-    refused or in the state, whatever the attribute was before; an object without attributes is in
-    no state, but in a copy it is another one. So it is for what `__init__` puts in a list after
-    the list was set, marked or not.
+    """An array, a variable or an object cannot be static, alone or in a container.
+
+    If it is marked as static, setting the attribute or at the latest `split` raises an error; this
+    includes a variable whose value is `None`, and an object without attributes. Without a mark,
+    `split` refuses it or has it in the state, whatever the attribute held before. An object without
+    attributes is in no state, and a copy must have another one. The same holds for a value that
+    `__init__` appends to a list after it has set the list, marked or not.
     """
     reached(kind)
     reached("alone" if wraps == "alone" else "in a container")
@@ -564,9 +566,10 @@ def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, 
     only=st.one_of(st.none(), st.sampled_from(["Param", "BatchStat"])),
 )  # fmt: skip
 def test_duplicates_are_the_paths_of_what_is_shared(nnx, root, again, only):
-    """`find_duplicates` gives, for each object and variable that is met more than once, all paths
-    by which it is met, when what is inside an object is looked at once; with `only`, for those that
-    the filter takes.
+    """`find_duplicates` gives all paths of each object and variable that has more than one.
+
+    The inside of a shared object is walked once. With `only`, it lists the nodes of that type
+    alone.
     """
     found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
     if again and found:

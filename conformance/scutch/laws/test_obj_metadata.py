@@ -59,8 +59,10 @@ def _note(variable, value):
 
 
 def _by_every_copy(law):
-    """Give a law an example of each way to copy, which few random inputs might miss. The class of
-    all variables takes part as one of its own: what registers others may pass it over.
+    """Give a law an example of each way to copy, which few random inputs might miss.
+
+    One example is of the base class `Variable`, which an implementation that registers the
+    subclasses may miss.
     """
     for how in COPIES:
         law = example(variable=Variable("Variable", Array((2,), "int32")), how=how, hook=True)(law)
@@ -257,10 +259,11 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
     notes=st.dictionaries(st.sampled_from("pq"), st.integers(0, 2)),
 )  # fmt: skip
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed, notes):
-    """`get_partition_spec` of a state gives each annotated variable the spec of its names, and
-    others, arrays without a variable among them, the empty spec; `get_named_sharding` gives the
-    sharding of that spec on a mesh. A mesh and further metadata that the initializer was given are
-    those of the variable.
+    """`get_partition_spec` of a state gives each annotated variable the spec of its names.
+
+    It gives others, arrays without a variable among them, the empty spec; `get_named_sharding`
+    gives the sharding of that spec on a mesh. The variable has the mesh and the further metadata
+    that its initializer was given.
     """
     reached(how)
     rules = dict(placed.rules)

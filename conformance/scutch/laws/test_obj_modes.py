@@ -1,4 +1,4 @@
-"""A mode that a call is given is the mode of the call, whatever is set around it: JIT-12s.
+"""A mode that a call is given overrides the mode that is set around it: JIT-12s.
 
 The functions that take a mode are in two tables, each as a call of it on one object. The oracle is
 the same call without a mode, where none is set, on an equal object.
@@ -29,8 +29,8 @@ class Call(NamedTuple):
     """A call of a function that takes modes.
 
     Args:
-      made: Takes the function, the namespace of objects, an object and the modes; returns what is
-        compared: text, or a container of objects, variables, arrays and text.
+      made: Takes the function, the namespace of objects, an object and the modes; returns the value
+        to compare: text, or a container of objects, variables, arrays and text.
       modes: The modes that the function is given.
       owner: The namespace that has the function.
     """
@@ -57,7 +57,7 @@ def _structure(function, nnx, root, modes):
 
 
 def _mapped(function, nnx, root, modes):
-    """What each node is met as, and the copy."""
+    """The copy that a map returns, and the path of each node that it has met."""
     met = []
 
     def same(path, node):
@@ -91,7 +91,7 @@ def _trained(function, nnx, root, modes):
 
 
 def _split_in_a_context(function, nnx, root, modes):
-    """An object that is split with filters, by a context that numbers what is shared."""
+    """The states of an object, split with filters by a context that numbers shared nodes."""
     with function() as context:
         _, *states = context.split(root, nnx.Param, ...)
     return [_leaves(nnx, state) for state in states]
@@ -122,9 +122,11 @@ CALLS = {
 
 
 def _holder(nnx, root, again, holds_plain):
-    """An object of a drawn one, seed streams, one of the nodes in these again, and one that JAX
-    takes for no tree. What is there again has variables: a tree does not tell where other objects
-    are shared.
+    """An object that holds a drawn one and seed streams.
+
+    With `again`, it also holds one of the nodes in these a second time. That node has variables: on
+    a tree, sharing shows only in variables. With `holds_plain`, it also holds an object that is no
+    pytree.
     """
     made = graphs.classes(nnx)["Node"]()
     made.a, made.b = root, nnx.Rngs(first=0, second=1)
@@ -155,8 +157,10 @@ def _function(owner, name):
 
 
 def _results(nnx, modes, call, plain, moded):
-    """What a call gives without modes, and with modes where others are set around it: nothing if
-    the first is refused; beside it, why the second is.
+    """The results of a call without modes, and of one with modes where others are set around it.
+
+    The list is empty if the first call is refused. The second item is the error of the second call,
+    or `None`.
     """
     results = []
     if raised(lambda: results.append(call(*plain))) is not None:
@@ -184,9 +188,10 @@ drawn = object_trees(containers=True, bare=False, variable=vectors, max_objects=
 def test_the_mode_of_a_call_overrides_the_one_around_it(
     transforms, nnx, root, again, holds_plain, graph
 ):
-    """A function that is given a mode of its own does under each other one what it does without
-    any. Where something is shared, or an object is of a class that is no pytree, a call of the mode
-    that knows no graph may be refused.
+    """A function that is given `graph=` ignores the modes that are set around the call.
+
+    Its result equals the result without any mode. `graph=False` may be refused if a node is shared,
+    or if an object is of a class that is no pytree.
     """
     holder = _holder(nnx, root, again, holds_plain)
     graph = graph or _in_containers(nnx, root)
@@ -227,7 +232,7 @@ def _step(nnx):
 
 
 def _of_graph(modes):
-    """The mode ``graph`` of some modes, for what does not know the other one."""
+    """The mode ``graph`` of some modes, for functions that do not have the other one."""
     return {mode: modes[mode] for mode in modes if alike(mode, "graph")}
 
 
@@ -299,8 +304,9 @@ OF_OBJECTS = ("eval_shape", "get_abstract_model")
 def test_the_modes_of_a_lift_override_those_around_it(
     transforms, nnx, root, again, holds_plain, chosen
 ):
-    """A lift, a cached partial and an abstract form that is given both modes does under other ones
-    what it does without any.
+    """A lift, cached partial or abstract form with modes of its own ignores the modes around it.
+
+    Its result equals the result without any mode.
     """
     holder = _holder(nnx, root, again, holds_plain)
     if again:

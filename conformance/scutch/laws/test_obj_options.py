@@ -1,8 +1,8 @@
 """Options of a lifted transformation reach JAX's own: OBJ-8o, OBJ-8r, OBJ-8u and LIN-9f.
 
-Some options change how a program runs, and none of its numbers: how far a loop is unrolled, what is
-kept for the backward pass, whether a function is inlined, which axis of a mesh lanes lie along.
-They can be seen in the traced program, so nothing is compiled.
+Some options change how a program runs, and none of its numbers: how far a loop is unrolled, which
+values are kept for the backward pass, whether a function is inlined, which axis of a mesh lanes lie
+along. They can be seen in the traced program, so nothing is compiled.
 
 The oracle is the program that JAX's own transformation is traced to, with equal options; or the
 program of the same lift, when it is given the function and the options together.
@@ -134,7 +134,7 @@ def _by_jax(kind, options, *, by_name=False):
 
 
 def _specs(count):
-    """What `shard_map` needs, for a function of so many arguments of which none is sharded."""
+    """The options that `shard_map` needs for a function of `count` unsharded arguments."""
     return {"mesh": _mesh(), "in_specs": (PartitionSpec(),) * count, "out_specs": PartitionSpec()}
 
 
@@ -325,7 +325,8 @@ FIRST = {
     ),
     "shard_map": _optional(axis_names=("data",), check_vma=(True, False), out_specs=("data",)),
 }  # fmt: skip
-"""Options of each transformation; the axes of `scan` are those of what it slices and stacks."""
+"""Options of each transformation; `scan` has axes of its sliced input and of its stacked output.
+"""
 FIRST["value_and_grad"] = FIRST["grad"]
 MORE = ("vmap", "vmap", "scan", "jit", "jit")
 """Those that have the most options are drawn more often."""
@@ -368,7 +369,7 @@ def _dtype(options):
 
 
 def _built(transforms, nnx, kind, options, mesh):
-    """The options, with what the texts in them stand for."""
+    """The options, with each text replaced by the sharding, policy or mark that it names."""
     if kind == "shard_map":
         spec = PartitionSpec(*[options["out_specs"]] if holds(options, "out_specs") else [])
         given_specs = {"in_specs": (PartitionSpec(), PartitionSpec("data")), "out_specs": spec}
@@ -391,7 +392,7 @@ def _built(transforms, nnx, kind, options, mesh):
 
 
 def _computing(kind, options, mesh):
-    """A function of a module and what else a lift hands to it, in whose program options show."""
+    """A function of a module and further arguments, whose program shows the options of a lift."""
 
     def mapped(module, x):
         y = jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec()))
@@ -483,16 +484,16 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
 
 
 CARRY = "carry"
-"""What stands for the mark of what a loop carries, in the cases below."""
+"""Stands for `transforms.Carry`, the mark of a carried argument, in the cases below."""
 
 
 def _pair(carry, x):
-    """One step of a loop, which returns what it carries and what is stacked."""
+    """One step of a loop, which returns its carry as the new carry and as a slice to stack."""
     return carry, carry
 
 
-# Axes of a loop that no loop has: those of its arguments, those of what it returns, one step, and
-# of which kind the arguments are: what is carried, or what is sliced.
+# Illegal axes of a loop: the axes of its arguments, the axes of its results, one step, and a letter
+# for each argument: `c` for a carry, `x` for a sliced array.
 NO_LOOP = {
     "two carried": ((CARRY, CARRY), (CARRY, 0), _pair, "cc"),
     "two returned": ((CARRY, 0), (CARRY, CARRY), _pair, "cx"),
@@ -530,10 +531,11 @@ def _with_no_loops(law):
     mode=st.sampled_from([{}, {}, *FLAGS]),
 )  # fmt: skip
 def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift, mode):
-    """`scan` refuses axes that carry two arguments, or one that is not returned, or return one that
-    is not carried, or that are too few, and None for what every step returns. `scan` and `vmap`
-    refuse a `StateAxes` for an array that they are given or return, and one that has no axis for a
-    variable.
+    """`scan` and `vmap` refuse axes that do not fit their arguments and results.
+
+    `scan` refuses two carries, a carry that is not returned, a returned carry that was not passed,
+    too few axes, and `None` as the axis of a stacked result. Both refuse a `StateAxes` for an array
+    argument or result, and one without an axis for some variable.
     """
     reached(case)
     carry, xs = jnp.zeros(2), jnp.ones((size, 2))

@@ -81,8 +81,9 @@ def pairs(of):
 @dear
 @given(call=pairs(PAIRS))
 def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
-    """Two of `vmap`, `grad` and `remat`, one around the other, do to objects what JAX's two do to
-    their leaves.
+    """Two nested lifts act on objects as the two transformations of JAX act on their leaves.
+
+    The lifts are two of `vmap`, `grad` and `remat`.
     """
     _agrees(call, transforms)
 
@@ -91,8 +92,9 @@ def test_nested_transformations_of_objects_are_those_of_jax(transforms, call):
 @dear
 @given(call=pairs(COMPILED_PAIRS))
 def test_nested_compiled_transformations_of_objects_are_those_of_jax(transforms, call):
-    """Two of `jit`, `scan`, `vmap`, `grad` and `remat`, one around the other, do to objects what
-    JAX's two do to their leaves.
+    """Two nested lifts that compile act on objects as JAX's two act on their leaves.
+
+    The lifts are two of `jit`, `scan`, `vmap`, `grad` and `remat`.
     """
     _agrees(call, transforms)
 
@@ -108,14 +110,15 @@ OVER_TREES = ("jit", "remat", "vmap", "scan", "shard_map")
 
 
 def _work_on_tree(tree, count, x):
-    """A result, and what takes the places of a tree of arrays and of a count."""
+    """A result, and the new values of a tree of arrays and of a count."""
     total = x.sum() + sum(map(jnp.sum, jax.tree.leaves(tree)))
     return x + total, jax.tree.map(lambda array: 2 * array, tree), count + total
 
 
 def _lifts_of_tree(transforms, lift, mode, axes, mesh):
-    """What lifts a function of a module and an array, and JAX's own lift of a function of a tree, a
-    count and an array, along an axis of the module and one of the array, or None.
+    """A lift of a function of a module and an array, and JAX's own of a tree, a count and an array.
+
+    Both run along the given axis of the module, and along one of the array, or `None`.
     """
     ours = partial(getattr(transforms, lift), **mode)
     of_module, of_x = axes

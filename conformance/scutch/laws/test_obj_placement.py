@@ -1,8 +1,8 @@
 """Where a variable lies when it is made with names of axes: OBJ-9.
 
 A variable may be made with `out_sharding` in its metadata: names of axes, a `PartitionSpec`, a
-`NamedSharding`, or JAX's `Format` of one. The mesh is that of the sharding, the one in the metadata
-`mesh`, or the one in context. *Eager sharding* lays the value out at once; it can be switched off.
+`NamedSharding`, or JAX's `Format` of one. The mesh comes from the sharding, from the metadata
+`mesh`, or from the context. *Eager sharding* lays the value out at once; it can be switched off.
 
 The oracle is the `NamedSharding` of the spec that the names have, on that mesh.
 """
@@ -232,8 +232,9 @@ def test_the_refusal_of_two_meshes_shows_both(nnx, placed, other, form):
 @costly
 @given(placed=logical_placements(), how=st.sampled_from(["names", "rules", "none"]))
 def test_an_abstract_model_has_the_shardings_that_the_model_has(nnx, placed, how):
-    """`get_abstract_model` gives the definition of the model, and shapes, dtypes and shardings of
-    what its variables hold when the model is made under the mesh.
+    """`get_abstract_model` gives the shapes, dtypes and shardings of a model made under the mesh.
+
+    They are in the state of abstract values, which it returns with the definition of the model.
     """
     assume(placed.names)
     reached(how)
@@ -263,11 +264,11 @@ def test_an_abstract_model_has_the_shardings_that_the_model_has(nnx, placed, how
 
 
 AROUND = ("mesh", "abstract mesh", "trace", "nothing")
-"""What is in context where a function is traced: a trace is an outer one, under the mesh."""
+"""The context in which a variable is made; `trace` is an outer trace under the mesh."""
 
 
 def _under(mesh, around, call):
-    """What a call returns in a context with a mesh, an abstract one, or a trace under the mesh."""
+    """The result of a call under a mesh, an abstract mesh, or a trace under the mesh."""
     if around == "nothing":
         return call()
     if around == "abstract mesh":
@@ -290,7 +291,7 @@ def _axes_of(spec, rank):
 
 
 HOW = ("names", "rules", "array")
-"""What says where a variable lies: names of mesh axes, logical ones with rules, or its array."""
+"""The source of a sharding: names of mesh axes, logical names with rules, or the array's own."""
 
 
 @requirement(

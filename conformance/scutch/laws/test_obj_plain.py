@@ -1,4 +1,4 @@
-"""On functions of plain arrays the other lifted transformations are those of JAX, too: OBJ-8.
+"""On functions of plain arrays the other lifts agree with JAX's transformations, too: OBJ-8.
 
 The oracle is JAX's own transformation, called with equal arguments.
 """
@@ -37,7 +37,7 @@ OWN |= {"remat": jax.checkpoint, "scan": looped}
 
 
 def _assert_same(lifted, call):
-    """Make a described call with JAX and with the lift; what they do must be the same."""
+    """Make a described call with JAX and with the lift, and fail unless their outcomes agree."""
     theirs = call.made(OWN[call.described.kind])
     reached("returned" if theirs.error is None else "refused")
     different = difference(call.made(lifted), theirs)
@@ -83,8 +83,9 @@ def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
 @dear
 @given(call=plain_scan_calls())
 def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
-    """On arrays alone, lifted `scan` gives the values and refusals of `jax.lax.scan`, which carries
-    what `Carry` marks.
+    """On plain arrays, lifted `scan` has the values and refusals of `jax.lax.scan`.
+
+    The argument that `Carry` marks is the carry of `jax.lax.scan`.
     """
 
     def marked(axes):
@@ -145,8 +146,9 @@ def test_lists_serve_where_tuples_do(transforms, call):
 @requirement("transformations/refuses/grad-of-arrays[number]", must_reach=("refused",))
 @given(call=plain_missing_calls())
 def test_a_number_of_an_argument_that_is_not_passed_by_position_is_refused(transforms, call):
-    """`grad` and `remat` refuse the number of an argument that the call does not pass by
-    position, or do what they do where it is passed so.
+    """`grad` and `remat` never ignore the number of an argument that is not passed by position.
+
+    They refuse such a call, or act as if the argument had been passed by position.
     """
     ours, theirs = call.made(_lift(transforms, call)), call.made(OWN[call.described.kind])
     reached("returned" if theirs.error is None else "refused")

@@ -77,7 +77,7 @@ def _with_paths(tree):
 
 
 EAGER = (_flattened, _with_paths, _same, _foreseen, jax.checkpoint(_same))
-"""Ways through JAX that compile nothing; each gives a tree like the one that it is given."""
+"""Ways through JAX that compile nothing; each gives a tree like its argument."""
 
 THROUGH = {
     "jit": jax.jit(_same), "vmap": _mapped, "scan carry": _looped, "scan slices": _sliced,
@@ -109,8 +109,9 @@ ways = {"how": st.sampled_from(list(THROUGH)), "company": st.sampled_from(list(C
 @dear
 @given(root=floats, **ways)
 def test_a_split_object_passes_through_jax(nnx, root, how, company):
-    """The pair that `split` gives can be passed through any transformation of JAX, and what comes
-    out merges to an object that is isomorphic to the first.
+    """The definition and state of `split` pass through any transformation of JAX.
+
+    `merge` of the returned pair gives an object that is isomorphic to the first.
     """
     reached(company)
 
@@ -125,8 +126,9 @@ def test_a_split_object_passes_through_jax(nnx, root, how, company):
 @dear
 @given(root=drawn, **ways)
 def test_a_definition_has_no_leaves_and_passes_through_jax(nnx, root, how, company):
-    """A graph definition is a pytree without leaves; what a JAX transformation returns of it is an
-    equal definition, of an equal structure.
+    """A graph definition is a pytree without leaves, and passes through any transformation of JAX.
+
+    The returned definition is equal to the first, and so is its tree structure.
     """
     definition, (_, state) = nnx.graphdef(root), nnx.split(root)
     assert alike(jax.tree.leaves(definition), [])
@@ -174,9 +176,11 @@ def test_equal_definitions_are_traced_once(nnx, pair, other):
 @dear
 @given(root=floats, how=st.sampled_from(["static", "dynamic"]))
 def test_plain_jit_runs_a_merged_object(nnx, root, how):
-    """A function under plain `jax.jit` that merges its arguments, changes the variables and splits
-    again returns what it returns eagerly; the definition is a static argument, or one like any
-    other.
+    """A function that merges, changes variables and splits runs under plain `jax.jit`.
+
+    It returns the same as the eager call.
+
+    The definition is passed as a static argument, or as an ordinary one.
     """
     reached(how)
 

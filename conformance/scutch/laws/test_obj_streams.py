@@ -93,9 +93,11 @@ unknown_names = st.one_of(
     special=st.booleans(),
 )  # fmt: skip
 def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has, name, special):
-    """A name that has no stream takes the next key of the stream `default`; if there is none, it is
-    an error that shows the name. A name with two underscores on either side, which Python, NumPy
-    and JAX look up when they ask what a value is, is an attribute that is not there.
+    """A name without a stream of its own takes the next key of the stream `default`.
+
+    Without a default stream, it is an error that shows the name. A name with two underscores on
+    either side raises `AttributeError`, because Python, NumPy and JAX look up such names to
+    classify a value.
     """
     rngs = nnx.Rngs(**{"default" if has else "params": seed})
     reached("default" if has else "none")
@@ -244,8 +246,10 @@ def _two_alike(nnx, seed, whole):
     by_name=st.booleans(),
 )
 def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole, options, by_name):
-    """`rngs.normal(...)` and its likes give what the function of `jax.random` gives with the next
-    key of the stream and the same arguments, and use that key up.
+    """`rngs.normal(...)` equals `jax.random.normal` with the stream's next key.
+
+    So do the other functions of `jax.random`. Both get the same arguments. The call uses the key
+    up.
     """
     ordered = tuple(options[part] for part in ("shape", "dtype") if part in options)
     arguments, keywords = ((), options) if by_name else (ordered, {})
@@ -276,8 +280,10 @@ INITIALIZERS = ("glorot_normal", "he_uniform", "lecun_normal", "xavier_uniform")
 def test_initializers_of_streams_draw_with_the_next_key(
     nnx, seed, name, used, whole, shape, dtype, options
 ):
-    """`rngs.lecun_normal(...)(shape)` and its likes give what the initializer of `jax.nn` gives
-    with the key that the stream gives next when the array is made, and use that key up.
+    """`rngs.lecun_normal(...)(shape)` equals JAX's initializer with the stream's next key.
+
+    So do the other initializers. It is the next key at the time when the array is made, and the
+    call uses it up.
     """
     streams = _two_alike(nnx, seed, whole)
     initializer = getattr(streams[0], name)(**options)

@@ -311,10 +311,11 @@ loop_axes = st.fixed_dictionaries(
 def test_a_lifted_scan_equals_the_loop(
     transforms, nnx, axes, whole, tied, changed, out, reverse, renewed
 ):
-    """Lifted `scan` gives the results and updates of a Python loop, forward or in reverse, in which
-    each step has its slice, the variables that the step before left, and those that all share;
-    also where steps put new variables in the place of one that is carried, which then holds what it
-    did before the loop, or what the first step has left in it.
+    """Lifted `scan` over objects gives the results and updates of a Python loop.
+
+    The loop runs forward or in reverse. Each step has its slice, the carried variables as the step
+    before left them, and the shared variables. If steps replace a carried variable by new ones, the
+    old variable afterwards holds its value from before the loop, or from the end of the first step.
     """
     reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes

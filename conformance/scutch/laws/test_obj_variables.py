@@ -1,4 +1,4 @@
-"""What happens when a variable is made, read and written, and how it computes: OBJ-5.
+"""Variables that are made, read and written, their hooks and their arithmetic: OBJ-5.
 
 The oracles are the events that hooks note, and NumPy's or JAX's result on the bare value. A *hook*
 is a function in a variable's metadata, or a method of its class, that the implementation calls when
@@ -62,8 +62,9 @@ def _array(value):
 @requirement("objects/hooks/get-hook-runs-once", must_reach=tuple(READS))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(READS)))
 def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
-    """Reading a variable calls its get hook once with the variable and the stored value, and gives
-    what the hook returns; the stored value stays.
+    """Reading a variable calls its get hook once, and gives the result of the hook.
+
+    The hook gets the variable and the stored value, which stays unchanged.
     """
     reached(how)
     events = []
@@ -79,8 +80,9 @@ def test_a_get_hook_runs_once_for_each_read(nnx, kind, value, how):
 @requirement("objects/hooks/set-hook-runs-once", must_reach=tuple(WRITES))
 @given(kind=kinds, value=numbers, how=st.sampled_from(list(WRITES)))
 def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
-    """Assigning a value calls the set hook once with the variable and the new value, and stores
-    what the hook returns.
+    """Assigning to a variable calls its set hook once, and stores the result of the hook.
+
+    The hook gets the variable and the new value.
     """
     reached(how)
     events = []
@@ -96,8 +98,9 @@ def test_a_set_hook_runs_once_for_each_assignment(nnx, kind, value, how):
 @requirement("objects/hooks/create-hook-runs-once")
 @given(kind=kinds, value=numbers)
 def test_a_creation_hook_runs_once(nnx, kind, value):
-    """Making a variable calls its creation hook once and stores what the hook returns; a later
-    assignment does not call it.
+    """Making a variable calls its creation hook once, and stores the result of the hook.
+
+    A later assignment does not call it.
     """
     events = []
     hook = _hook(events, "create", lambda x: x + 10)
@@ -192,8 +195,9 @@ UNARY = ("neg", "pos", "abs", "invert")
     unary=st.sampled_from(UNARY),
 )
 def test_a_variable_computes_like_its_value(nnx, value, name, unary):
-    """Operators, functions of `jax.numpy` and indices give on a variable what they give on its
-    value, and so do `shape` and `dtype`, attributes and methods.
+    """Operators, functions of `jax.numpy` and indices give the same on a variable as on its value.
+
+    So do `shape`, `dtype` and further attributes and methods of arrays.
     """
     whole = alike(value.dtype, np.dtype("int32"))
     value = jax.numpy.asarray(value)
@@ -228,7 +232,7 @@ compared = {
 
 
 def _compares_as_its_value_does(nnx, compare, value, other, side):
-    """Fail unless a comparison with a variable gives what the one with its value gives."""
+    """Fail unless a comparison with a variable equals the same comparison with its value."""
     reached(side)
     value = jax.numpy.asarray(value)
     variable = nnx.Param(value)
@@ -245,8 +249,9 @@ def _compares_as_its_value_does(nnx, compare, value, other, side):
 @at_least(30)
 @given(**compared)
 def test_a_variable_equals_what_its_value_equals(nnx, value, other, side):
-    """`==` of a variable and an array, a number or another variable answers for each entry, as that
-    of the value does.
+    """`==` of a variable compares each entry, as `==` of its value does.
+
+    The other side is an array, a number or another variable.
     """
     _compares_as_its_value_does(nnx, operator.eq, value, other, side)
 
@@ -256,14 +261,15 @@ def test_a_variable_equals_what_its_value_equals(nnx, value, other, side):
 @at_least(30)
 @given(**compared)
 def test_a_variable_is_unequal_to_what_its_value_is_unequal_to(nnx, value, other, side):
-    """`!=` of a variable and an array, a number or another variable answers for each entry, as that
-    of the value does.
+    """`!=` of a variable compares each entry, as `!=` of its value does.
+
+    The other side is an array, a number or another variable.
     """
     _compares_as_its_value_does(nnx, operator.ne, value, other, side)
 
 
 MARKED = ("each axis", "a word", "nothing")
-"""What a variable has under a key: an entry for each axis, something else, or nothing."""
+"""The metadata of a variable under a key: an entry for each axis, one word, or nothing."""
 
 
 @requirement(
@@ -283,8 +289,10 @@ MARKED = ("each axis", "a word", "nothing")
 def test_further_metadata_have_an_entry_for_the_axis_of_a_lift(
     transforms, nnx, lift, made, rank, axis, named, size, marks
 ):
-    """Metadata that a lift is told an entry for, beside the name of its axis, have this entry at
-    the new axis outside and not inside, where they are tuples; what else there is stays.
+    """A lift adds the entries of `transform_metadata` to tuples of metadata, at its axis.
+
+    Outside the lift, such a tuple has the entry at the new axis, inside it has not. Metadata that
+    are no tuples stay unchanged.
     """
     assume(axis <= rank)
     for name in (lift, "made" if made else "given", "named" if named else "unnamed"):

@@ -32,7 +32,7 @@ STARTS = ("the object", "a list", "a dict", "no pytree")
 
 
 def _start(nnx, root, start):
-    """What a walk begins at, with the object and a variable inside."""
+    """The start of a walk: the object, or a container or object with it and a variable inside."""
     variable = nnx.Param(np.ones(2, "float32"))
     if start == "a list":
         return [root, variable, 3]
@@ -54,7 +54,7 @@ def _hold_twice(nnx, root):
 
 
 def _check_walks(nnx, root, begin, mode):
-    """Check the walks through what is inside of an object, or of what holds it, in one mode."""
+    """Check the walks through an object, or through a container that holds it, in one mode."""
     children, options = modes.function_and_options(nnx, "iter_children", mode)
     inside = [pair for pair in graphs.children(nnx, begin) if graphs.is_node(nnx, pair[1])]
     found = _places(children(begin, **options))
@@ -103,7 +103,7 @@ vectors = variables(st.just(Array((2,))), kinds=graphs.VARIABLES)
 
 
 def _replacement(nnx, node):
-    """What stands for a variable, or for an object, which it holds."""
+    """The replacement of a node: a new variable for a variable, a new object around an object."""
     if isinstance(node, nnx.Variable):
         return nnx.Param(np.zeros(3, "float32"))
     made = graphs.classes(nnx)["Node"]()
@@ -112,13 +112,13 @@ def _replacement(nnx, node):
 
 
 def _replaced_by_hand(nnx, value, kind, done):
-    """What a value becomes where each node of a type has been replaced, inner ones first.
+    """A value after each node of a type in it was replaced, inner ones first.
 
     Args:
       nnx: The namespace of objects, of the implementation under judgment.
       value: A value that may be changed.
       kind: The name of the type.
-      done: What nodes have become, by their `id`.
+      done: The replaced or kept nodes so far, by the `id` of the original node.
     """
     if holds(done, id(value)):
         return done[id(value)]
@@ -165,9 +165,11 @@ def _in_plain(nnx, root, kind):
 def test_mapping_an_object_replaces_each_node_once(
     nnx, graph, tree, mode, chosen, again, holds_twice
 ):
-    """`recursive_map` calls a function for each object and variable once, inner ones first, with a
-    path that leads to it, and puts what it returns in all its places of a copy, or refuses to
-    change what a plain container holds. The object is left as it was.
+    """`recursive_map` returns a copy in which a function has replaced each node once.
+
+    It calls the function for each object and variable, inner ones first, with a path to the node,
+    and puts the result at all paths of the node. It may refuse to replace a node in a plain
+    container. The original object stays unchanged.
     """
     recursive_map, options = modes.function_and_options(nnx, "recursive_map", mode)
     root = graph if mode == "a graph" else tree
@@ -262,8 +264,9 @@ WALKS = MappingProxyType(
 
 
 TWICE = ("a variable", "an object above", "an object beside")
-"""What a tree has twice: a variable; an object, inside of itself; or a new one, inside of itself
-and beside arrays alone.
+"""The node that a tree holds twice.
+
+A variable; an object, inside of itself; or a new object, inside of itself and beside arrays alone.
 """
 
 

@@ -2,7 +2,7 @@
 
 A *way* is one call, such as `v.set_metadata(note=1)` or `v.replace(x)`. The oracle of a program of
 such calls is a model of each variable, its value and its metadata in plain dictionaries, on which
-each way does what it says and nothing else.
+each way makes its documented change and no other.
 """
 
 import copy
@@ -36,7 +36,7 @@ def _replace_all(variable, number):
 
 
 def _same_by_keyword(variable, number):
-    """Set all metadata to what they are."""
+    """Set all metadata to their present values."""
     if kept := variable.get_metadata():
         variable.set_metadata(**kept)
 
@@ -58,7 +58,7 @@ def _by_slice(variable, number):
     variable[:] = number
 
 
-# Each way to change a variable, and what it does to the value and the metadata of the model.
+# Each way to change a variable, with its effect on the value and the metadata of the model.
 CHANGES = {
     "set_value": (lambda v, n: v.set_value(_array(n)), lambda value, notes, n: (n, notes)),
     "attribute": (_by_attribute, lambda value, notes, n: (n, notes)),
@@ -77,7 +77,7 @@ CHANGES = {
     "same by keyword": (_same_by_keyword, lambda value, notes, n: (value, notes)),
     "same by pair": (_same_by_pair, lambda value, notes, n: (value, notes)),
 }
-# Each way to make another variable of one, and what that has.
+# Each way to copy a variable, with the value and the metadata of the copy.
 COPIES = {
     "copy": (lambda v, n: v.copy(), lambda value, notes, n: (value, notes)),
     "copy with a value": (lambda v, n: v.copy(_array(n)), lambda value, notes, n: (n, notes)),
@@ -95,7 +95,7 @@ COPIES = {
         lambda value, notes, n: (n, {**notes, "note": n}),
     ),
 }
-# Each way to take over what another variable has.
+# Each way to take over the value and metadata of another variable.
 TAKEN = {
     "copy_from": lambda v, other: v.copy_from(other),
     "update_from_state": lambda v, other: v.update_from_state(other),
@@ -115,7 +115,7 @@ COPIED = {
 
 
 def _updated(nnx, way, module):
-    """A variable that took over what the attribute `a` of a module is."""
+    """A new variable that took over the value and metadata of the variable `a` of a module."""
     other = nnx.Param(np.zeros(1))
     way(other, module.a)
     return other
@@ -133,7 +133,7 @@ def steps(*ways):
 
 
 def _check_program(nnx, notes, program):
-    """Fail unless each variable has, after each step, what the steps up to it say.
+    """Fail unless, after each step, each variable has the class, value and metadata of its model.
 
     The program begins with one variable of each of `KINDS`; one that takes over takes from the
     newest of its class.
@@ -164,8 +164,10 @@ def _check_program(nnx, notes, program):
 @requirement("objects/variables/changes-do-what-they-say", must_reach=(*CHANGES, *COPIES, *TAKEN))
 @given(notes=first_notes, program=steps(*CHANGES, *COPIES, *TAKEN))
 def test_each_way_changes_what_it_says(nnx, notes, program):
-    """After any program of ways to change a variable, to copy it and to take over what another one
-    has, each of the variables has the class, the value and the metadata that these ways say.
+    """Every way to change, copy or update a variable changes only its own variable, as documented.
+
+    After each step of a program of such calls, all variables have the class, value and metadata of
+    a model in plain dictionaries.
     """
     _check_program(nnx, notes, program)
 
@@ -173,8 +175,9 @@ def test_each_way_changes_what_it_says(nnx, notes, program):
 @requirement("objects/copies/shallow-copy-is-independent", must_reach=("copy.copy",))
 @given(notes=first_notes, program=steps("copy.copy", *CHANGES))
 def test_a_shallow_copy_is_another_variable(nnx, notes, program):
-    """`copy.copy` of a variable is one with the same value and metadata; what is set on one of both
-    afterwards is not set on the other.
+    """`copy.copy` of a variable is another variable with the same value and metadata.
+
+    A later change of one of the two does not change the other.
     """
     _check_program(nnx, notes, program)
 
@@ -186,9 +189,7 @@ OF_VALUES = ("set_value", "attribute", "item", "slice", "set_raw_value")
 @requirement("objects/copies/shallow-copy-is-independent", must_reach=("copy.copy", *OF_VALUES))
 @given(notes=first_notes, program=steps("copy.copy", *OF_VALUES))
 def test_a_shallow_copy_has_a_value_of_its_own(nnx, notes, program):
-    """The value of what `copy.copy` makes of a variable can be set as that of the variable, on
-    which it is not set then.
-    """
+    """Setting the value of a shallow copy or of the original does not change the other one."""
     _check_program(nnx, notes, program)
 
 
@@ -240,9 +241,10 @@ EVENTS = ("on_create_value", "on_get_value", "on_set_value", "on_add_axis", "on_
     added=st.tuples(st.integers(0, 2), st.sampled_from(["new", "other", None])),
 )
 def test_hooks_run_whichever_way_they_were_given(nnx, how, events, often, added):
-    """A hook runs once for each event, with what the event is about, whether the class has it as a
-    method, the constructor or an initializer of `with_metadata` brought it, or it was set later;
-    hooks of values change these.
+    """A hook runs once for each event, with the value or the axis of the event.
+
+    The class has the hook as a method, the constructor or an initializer of `with_metadata` brings
+    it, or it is set later. A hook of values may change the value.
     """
     noted = {event: [] for event in events}
 
@@ -450,15 +452,16 @@ LEVELS = {
 
 
 def _refuses_change(transforms, nnx, change, level, lift=lambda function: function, *, alone=False):
-    """Fail unless a change of an object that was made outside of a transformation is refused in it,
-    and the object is as before.
+    """Fail unless a transformation refuses a change of an object that was made outside of it.
+
+    The object must be unchanged afterwards.
 
     Args:
       transforms: The namespace of lifted transformations.
       nnx: The namespace of objects.
       change: A function of both.
       level: A key of `LEVELS`: the transformation.
-      lift: What is made of the function that is given the object, inside the transformation.
+      lift: Applied, inside the transformation, to the function that takes the object.
       alone: Whether that function is given only the variable `a` of the object.
     """
     reached(level)

@@ -1,9 +1,9 @@
-"""What lifted `shard_map` refuses, and what it composes with: SHM-4 and SHM-5.
+"""Refusals of lifted `shard_map`, and its composition with other transformations: SHM-4 and SHM-5.
 
-What is refused is wrong in one place of generated objects and arrays. What is composed is compared
-with `jax.shard_map` of the pure function of the objects' leaves (see `scutch.inputs.object_calls`),
-or with the function itself, called on whole arrays on one device. A *mapped* function is what
-`shard_map` makes of a function.
+A refused call has one fault in generated objects and arrays. Composed calls are compared with
+`jax.shard_map` of the pure function of the objects' leaves (see `scutch.inputs.object_calls`), or
+with the function itself, called on whole arrays on one device. A *mapped* function is the result of
+`shard_map`.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ several = st.sampled_from(
 )
 
 FAULTS = {"axis": ("nope",), "size": (3, 5, 7)}
-"""What a refusal shows one of: the mesh axis that there is not, or the size that it cannot cut."""
+"""The texts of which a refusal must show one: the unknown mesh axis, or an indivisible size."""
 
 PLACES = ("object", "type", "batch", "part")
 """Where a call is wrong: in the spec of an object, in that of one type of its variables, in that of
@@ -71,7 +71,7 @@ def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind, order, t
       nnx: The namespace of objects.
       mesh: The mesh.
       fault: A key of `FAULTS`.
-      program: Whose arguments are taken; all variables have shape `(8, 8)`.
+      program: Its first argument is passed; all variables have shape `(8, 8)`.
       place: One of `PLACES`.
       axis: Which axis of the array is wrong.
       kind: The type of variables that are wrong, for the place `type`.
@@ -79,7 +79,7 @@ def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind, order, t
       traced: Whether the call is made inside of a jitted function.
 
     Returns:
-      The call, and what may stand in its refusal for the argument that is wrong.
+      The call, and a pattern that matches any name of the wrong argument in an error message.
     """
     wrong = P(*(None,) * axis, "nope" if fault == "axis" else "data")
     size = {0: (3, 8), 1: (8, 5)}[axis] if fault == "size" else (8, 8)
@@ -179,11 +179,11 @@ SHAPES = {"slice": (1, 4), "index": (1,), "in a loop": (4,)}
 WHERE = ("output", "part of the output", "variable")
 
 SHARDED = np.linspace(-1, 1, 8 * 4, dtype="float32").reshape(8, 4)
-"""What such a function is called with, sharded along `data`."""
+"""The array on which such a function is called, sharded along `data`."""
 
 
 def _differing(transforms, nnx, mesh, how, where, **options):
-    """What a mapped function leaves of which a part differs although its spec promises otherwise.
+    """A result of a mapped function that differs between devices, although its spec is replicated.
 
     Args:
       transforms: The namespace with the `shard_map` under judgment.
@@ -319,7 +319,9 @@ def test_without_the_check_replication_is_not_checked(transforms, nnx, mesh, how
 @dear
 @given(call=object_calls("jit", "shard_map", automatic=True))
 def test_automatic_axes_are_left_to_the_compiler(transforms, call):
-    """Over mesh axes that are left automatic the function sees whole arrays, over the others its
-    shard: it gives what JAX's `shard_map` with such axes gives of the pure function of the leaves.
+    """`shard_map` with automatic mesh axes equals JAX's `shard_map` with the same axes.
+
+    Over automatic axes the function sees whole arrays, over the others its shard. JAX's is taken of
+    the pure function of the objects' leaves.
     """
     reached(agreement(call, transforms))

@@ -28,7 +28,8 @@ NESTED = (("grad", "shard_map"), ("shard_map", "grad"), ("vmap", "shard_map"))
 @dear
 @given(call=st.sampled_from(NESTED).flatmap(lambda kinds: object_calls("jit", *kinds)))
 def test_shard_map_nests_over_objects_as_it_does_over_their_leaves(transforms, call):
-    """Lifted `shard_map` in `grad` or in `vmap`, or with `grad` inside, does to objects what JAX's
-    does to their leaves.
+    """`shard_map` nested with `grad` or `vmap` acts on objects as JAX's acts on their leaves.
+
+    It stands inside of `grad` or of `vmap`, or has `grad` inside.
     """
     reached(agreement(call, transforms))

@@ -1,8 +1,8 @@
-"""Data and tensor parallelism by lifted `shard_map`, and what it leaves outside: SHM-1 to SHM-3.
+"""Data and tensor parallelism by lifted `shard_map`, and its updates of objects: SHM-1 to SHM-3.
 
 The oracle is the function itself, called on whole arrays on one device, or `jax.shard_map` of the
-pure function of the objects' leaves (see `scutch.inputs.object_calls`). A *mapped* function is what
-`shard_map` makes of a function; inside of it each device has its *shard* of an array.
+pure function of the objects' leaves (see `scutch.inputs.object_calls`). A *mapped* function is the
+result of `shard_map`; inside of it each device has its *shard* of an array.
 """
 
 import jax
@@ -59,8 +59,9 @@ def _batch_specs(mesh):
 )
 @given(mesh=grids, over=st.sampled_from(["one axis", "all axes"]))
 def test_a_data_parallel_call_equals_the_unsharded_one(transforms, nnx, mesh, over):
-    """With the object replicated and the batch sharded over one or all mesh axes, the mapped
-    function returns what the function returns for the whole batch.
+    """A data parallel `shard_map` returns the same as the function on the whole batch.
+
+    The object is replicated, and the batch is sharded over one or all mesh axes.
     """
     reached(over)
     spec = _batch_specs(mesh)[over == "all axes"]
@@ -106,7 +107,7 @@ def test_shard_map_decorates(transforms, nnx, mesh, form):
 
 
 def _assert_unsharded(transforms, blocks):
-    """Fail unless the mapped model returns what the model returns for the whole batch."""
+    """Fail unless the mapped model returns the same as the model on the whole batch."""
     result = blocks.mapped(transforms)(blocks.model(), blocks.x)
     assert near(result, blocks.forward(blocks.model(), blocks.x), **MODELS)
 
@@ -115,8 +116,10 @@ def _assert_unsharded(transforms, blocks):
 @costly
 @given(blocks=blocks(by=FILTERS))
 def test_tensor_parallelism_by_filters(transforms, blocks):
-    """A model whose kernels are split by columns and rows, by filters of paths, types or both, and
-    whose outputs are summed over the mesh axis, returns what the unsharded model returns.
+    """A tensor parallel model with specs by filter returns the same as the unsharded model.
+
+    Its kernels are split by columns and rows, by filters of paths, types or both. Its outputs are
+    summed over the mesh axis.
     """
     _assert_unsharded(transforms, blocks)
 
@@ -125,8 +128,9 @@ def test_tensor_parallelism_by_filters(transforms, blocks):
 @costly
 @given(blocks=blocks(by=("state",)))
 def test_tensor_parallelism_by_a_state(transforms, blocks):
-    """A model whose kernels are split by the specs that a state gives for its variables, and whose
-    outputs are summed over the mesh axis, returns what the unsharded model returns.
+    """A tensor parallel model with specs in a `State` returns the same as the unsharded model.
+
+    The state has a spec for each variable. The outputs are summed over the mesh axis.
     """
     _assert_unsharded(transforms, blocks)
 
@@ -159,7 +163,7 @@ def test_variables_lie_as_their_specs_say(transforms, nnx, blocks):
 
 
 MAPPED = (("shard_map", "jit"), ("shard_map", "jit"), ("shard_map",))
-"""What is mapped: a function that is compiled as a whole, or step by step, which takes long."""
+"""Lifts of the mapped function: compiled as a whole, or run step by step, which takes long."""
 
 
 @requirement("transformations/nothing-lost/shard-map-of-objects", must_reach=("returned",))

@@ -18,14 +18,14 @@ def _compiled(shard_map):
 
 
 def _abstract(shard_map):
-    """`shard_map`, traced and not run: what is refused is refused by then."""
+    """`shard_map` that is traced and not run; JAX refuses a wrong call while it traces."""
     return lambda function, **options: (
         lambda *args, **kwargs: jax.eval_shape(shard_map(function, **options), *args, **kwargs)
     )
 
 
 def _assert_same(transforms, call, way):
-    """Make a described call with JAX and with the lift; what they do must be the same."""
+    """Make a described call with JAX and with the lift, and fail unless their outcomes agree."""
     theirs = call.made(way(shard_map))
     different = difference(call.made(way(transforms.shard_map)), theirs)
     assert not different, different
@@ -57,8 +57,9 @@ def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
 @costly
 @given(call=plain_shard_map_calls(illegal=True))
 def test_lifted_shard_map_refuses_what_jax_refuses(transforms, call):
-    """What `jax.shard_map` refuses, a call by name or a wrong spec, size, output or option among
-    right ones, lifted `shard_map` refuses too.
+    """Lifted `shard_map` refuses every call that `jax.shard_map` refuses.
+
+    The fault is an argument by name, or a wrong spec, size, output or option.
     """
     theirs = _assert_same(transforms, call, _abstract)
     reached("accepted" if theirs.error is None else "refused")

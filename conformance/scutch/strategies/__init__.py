@@ -5,8 +5,8 @@ Each function is a plural noun and returns a strategy; most draw *descriptions* 
 
     @given(box=boxes(), tree=box_trees())
 
-Options are keyword-only; where one is left out, every legal value is drawn. What shrinks to a
-smaller example comes first: one device before eight, one attribute before several.
+Options are keyword-only; where one is left out, every legal value is drawn. Simple values come
+first, so that examples shrink to them: one device before eight, one attribute before several.
 """
 
 from scutch.strategies.boxes import (

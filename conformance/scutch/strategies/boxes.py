@@ -1,8 +1,8 @@
 """Boxes: of the class under judgment, and of foreign classes, which are written elsewhere.
 
 Most boxes have any names. A *placed* box comes with a mesh on which its value can be sharded by its
-names: they are distinct axes of the mesh, and each size is a multiple of what its name divides it
-by.
+names: they are distinct axes of the mesh, and each size of the value is a multiple of the number of
+devices along the mesh axes in its name.
 
     boxes().example()  # such as Box(Array((2,)), ('data',))
     placed_boxes().example()  # such as (Box(Array((2,)), ('data',)), Mesh((2,), ('data',)))
@@ -92,7 +92,7 @@ def placed_boxes(
       max_rank: The largest number of axes.
 
     Returns:
-      A strategy for pairs of the description of a box and that of a mesh.
+      A strategy for pairs of descriptions, of a box and of a mesh.
     """
     mesh = draw(meshes(explicit=explicit))
     shape, names = draw(sharded_shapes(mesh, min_rank=min_rank, max_rank=max_rank))

@@ -1,4 +1,4 @@
-"""Strategies for what crosses the bridge: boxes, and trees of variables on either side.
+"""Strategies for boxes and for trees of variables, which laws send across the bridge.
 
 A *collection* is Linen's dictionary of variables of one kind, such as `params`. `collections()`
 draws Linen's side, nested dictionaries in collections; `variable_trees()` draws NNX's side, nested
@@ -32,7 +32,7 @@ def crossing_boxes(wraps: st.SearchStrategy[Any] | None = None) -> st.SearchStra
     """Boxes of the classes in `scutch.inputs.boxes` that can cross the bridge.
 
     Args:
-      wraps: A strategy for what they hold; any value if `None`.
+      wraps: A strategy for the values of the boxes; any value if `None`.
     """
     return foreign_boxes(wraps, kinds=CROSSING)
 
@@ -73,7 +73,7 @@ def collections(draw: st.DrawFn, leaf: st.SearchStrategy[Any] | None = None) -> 
 
 
 def _dealt(drawn: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[Path, Any]]:
-    """The value of each leaf, a pair of a collection and a value, at its path there."""
+    """The value of each leaf, with the leaf's collection in front of its path."""
     for name, node in drawn.items():
         if isinstance(node, dict):
             yield from _dealt(node, (*path, name))

@@ -1,6 +1,6 @@
-"""What is exported: trees of parameters, programs over them, and inputs.
+"""Strategies for exported functions, with their trees of parameters and their inputs.
 
-All that is drawn is a description, which `scutch.inputs` builds: a tree of parameters has `Array`s
+Every strategy draws descriptions, which `scutch.inputs` builds: a tree of parameters has `Array`s
 for leaves, a function is the list of steps of a program, a backend is its name. A law puts them
 together:
 
@@ -28,7 +28,7 @@ _CONTAINERS = ("dict", "leaf", "list", "tuple", "record", "layer", "boxed", "unk
 
 
 def backends() -> st.SearchStrategy[str]:
-    """A backend; the one that is quick comes up more often."""
+    """Names of backends; the quick one, plain JAX, comes up more often."""
     return st.sampled_from([JAX, JAX, JAX, *BACKENDS])
 
 
@@ -51,7 +51,7 @@ def parameter_trees(
 
     Args:
       draw: Hypothesis's.
-      leaf: What the leaves are; where left out, arrays of every dtype.
+      leaf: Draws the leaves; where left out, arrays of every dtype.
       keys: Those of dictionaries.
       nodes: The containers; `leaf` among them ends a branch early.
       depth: How many containers lie around a leaf at most.

@@ -63,7 +63,7 @@ def lifts(
     Args:
       draw: The function that Hypothesis passes.
       kinds: The lifts to choose from: `scan`, `vmap`, or both.
-      inner: Where given, what is lifted is one lift of one of these kinds.
+      inner: Where given, the lift contains a single lift, of one of these kinds, and no layers.
       of: Draws the layers; where left out, `layers()`.
       negative: Whether the axis at which parameters are stacked is negative; where left out, it is
         or it is not.

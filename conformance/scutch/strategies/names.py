@@ -1,7 +1,7 @@
 """Names of axes, direct and logical, and the rules that map logical names to mesh axes.
 
-A direct name is a mesh axis, a tuple of mesh axes, or `None` for an unsharded axis. A logical name
-says what an axis is for; a rule is a pair of a logical name and a direct one.
+A direct name is a mesh axis, a tuple of mesh axes, or `None` for an unsharded axis. A logical name,
+such as `embed`, tells the purpose of an axis; a rule is a pair of a logical name and a direct one.
 
     logical_names(max_rank=2).example()  # such as ('embed', None)
     rules().example()  # such as (('embed', 'data'), ('embed', ('model', 'data')))

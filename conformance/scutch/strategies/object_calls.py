@@ -1,8 +1,8 @@
 """Strategies for calls of transformed functions of objects; see `scutch.inputs.object_calls`.
 
-Programs change values alone where a transformation keeps the structure, so that most of them are
-legal. What is not (a variable that all lanes share and one lane sets, shardings that disagree, a
-size that cannot be cut) comes up by itself: JAX says which calls those are.
+Under a transformation that keeps the structure, programs change values alone, so that most calls
+are legal. Illegal calls come up by themselves: a variable that all lanes share and one lane sets,
+shardings that disagree, a size that the mesh does not divide. JAX decides which calls are illegal.
 """
 
 import dataclasses
@@ -80,8 +80,8 @@ def prefixes(
 
     Args:
       draw: Hypothesis's.
-      arguments: What they are for.
-      values: What a variable may be given.
+      arguments: The arguments of the function, one prefix for each.
+      values: The axes, specs or shardings that a prefix may give to a variable.
       whole: Whether each is a prefix by type for the whole argument, containers of objects too.
         Otherwise such a prefix stands where an object stands.
 
@@ -164,8 +164,9 @@ def transformations(
 
 
 def _by_type(prefix: Any) -> Any:
-    """A prefix of a loop in which what is carried is so by type, as it is where a loop carries more
-    than one argument.
+    """A prefix of `scan` in which every `CARRIED` is wrapped in a `ByType`.
+
+    A loop that carries more than one argument needs this form.
     """
     if type(prefix) in CONTAINERS:
         return mapped(_by_type, prefix)
@@ -182,7 +183,8 @@ def sharded_jits(
       draw: Hypothesis's.
       arguments: Those of the function, beside the pair of arrays.
       whole: As in `prefixes`.
-      one: Whether all arguments and results have one sharding, so that what is in both has one.
+      one: Whether all arguments and results have one sharding, so that an object which is both an
+        argument and a result has one sharding, too.
 
     Returns:
       A strategy of descriptions.
@@ -319,7 +321,8 @@ def moded_calls(draw: st.DrawFn, mode: str, *, laid: bool = False) -> ObjectCall
     Args:
       draw: Hypothesis's.
       mode: A key of `MODES`.
-      laid: Whether there are shardings; else there may be some, but for what is bound.
+      laid: Whether `jit` is given shardings; if not, they are drawn, but never for a partial
+        application.
     """
     sharded = laid or ("partial" not in mode and draw(st.booleans()))
     if "graph=False" in mode or sharded:  # no cycles beside shardings
@@ -335,13 +338,13 @@ def moded_calls(draw: st.DrawFn, mode: str, *, laid: bool = False) -> ObjectCall
     out = None
     if "partial" in mode:
         how = draw(_ways(None, st.none(), named=not sharded))
-        if not sharded and draw(st.booleans()):  # what is static is so by name, and is passed so
+        if not sharded and draw(st.booleans()):  # the scale is static by name, and passed by name
             scale = draw(st.sampled_from((None, 3)))
             how = Call(how.form, "name", "name", scale, None, how.stage)
     else:
         static = draw(st.sampled_from(BY))
         how = draw(_ways(static, st.sampled_from((None, "position")), named=not sharded))
-        if sharded and static:  # what is static is passed, and not to a compiled form
+        if sharded and static:  # the static scale is passed, and never to a compiled form
             how = dataclasses.replace(how, scale=3, stage="call")
     if sharded:
         mesh = draw(st.sampled_from(_MESHES))
@@ -398,7 +401,7 @@ _SHARED = ((Ref(0),), (Ref(0), Ref(0)), (Ref(0), Ref(1)), ({"x": Ref(0)}, [Ref(1
 
 @st.composite
 def unkept_calls(draw: st.DrawFn) -> ObjectCall:
-    """Calls in every mode of functions that share and return what they are given.
+    """Calls in every mode of functions whose arguments share objects, and which return arguments.
 
     All objects, arrays and results have one axis or spec, so that a variable has one.
     """

@@ -178,7 +178,7 @@ def object_trees(**options: Any) -> st.SearchStrategy[Graph]:
     """Graphs in which no node is shared, without containers and marks.
 
     Args:
-      options: Those of `graphs`, which may switch one of these on again.
+      options: Options of `graphs`, which may switch sharing, cycles, containers or marks on again.
     """
     settled = {"shared": False, "cycles": False, "containers": False, "marks": False}
     return graphs(**(settled | options))
@@ -225,7 +225,7 @@ def type_filters() -> st.SearchStrategy[tuple[Any, ...]]:
 def state_dicts(draw: st.DrawFn, *, depth: int = 2) -> dict[Any, Any]:
     """Nested dictionaries of variables and arrays, whose keys are all strings or all integers.
 
-    Some strings read like integers, which is a difference: a state has them as what they are.
+    Some string keys, such as `"1"`, read like integers; a state must keep them apart from integers.
 
     Args:
       draw: Passed by Hypothesis.

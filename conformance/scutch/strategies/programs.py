@@ -3,8 +3,7 @@
 `programs(kinds, ...)` draws a `descriptions.Program` whose function takes steps of the given kinds
 only, so that each law judges one kind of change: `programs(VALUES)` changes values,
 `programs(LISTS)` changes lists in place. The graphs are small, and their variables are whole
-numbers of few shapes: what is compared is exact, and shapes rarely stand in the way of an
-assignment.
+numbers of few shapes: results compare exactly, and an assignment rarely fails for its shapes.
 """
 
 from typing import Any

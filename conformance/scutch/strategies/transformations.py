@@ -1,6 +1,7 @@
 """Calls of transformed functions; see `scutch.inputs.transformations`.
 
-Most of what is drawn is legal. Some is not, on purpose: what JAX refuses must be refused.
+Most calls are legal. Some are illegal on purpose: an implementation must refuse every call that JAX
+refuses.
 """
 
 from typing import Any
@@ -109,7 +110,7 @@ def plain_jit_calls(
       both: Whether there is one sharding for each argument beside static arguments; if `False`
         they do not come together, if left out they may.
       listed: Whether there is a list of shardings, and nothing static.
-      negative: Whether what is static is so by a negative number, beside shardings.
+      negative: Whether static arguments are declared by negative numbers, beside shardings.
       left_out: Whether the last argument has its default; with `both`, it is the static one.
 
     Returns:
@@ -449,7 +450,7 @@ _CARRIES = (Array((2,)), {"a": Array(()), "b": Array((2,), "int32")}, Array((), 
 
 @st.composite
 def plain_scan_calls(draw: st.DrawFn) -> PlainCall:
-    """Calls of `scan` of functions of plain arrays; what JAX refuses comes up, too."""
+    """Calls of `scan` of functions of plain arrays, some of which JAX refuses."""
     result = draw(st.sampled_from(STEPPED))
     carry = draw(st.sampled_from(_CARRIES))
     sliced = [(tree, axis) for tree, axis in _MAPPED if isinstance(tree, Array)]

@@ -43,7 +43,7 @@ def box_trees(*, depth: int = 2, nested: bool = True) -> st.SearchStrategy[Any]:
 
 
 def copies(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Copies]:
-    """One value of `of`, built twice: a law compares the second with what became of the first."""
+    """One value of `of`, built twice, so that a law can compare the first with an unchanged one."""
     return st.builds(Copies, of)
 
 

@@ -1,4 +1,4 @@
-"""Arrays, abstract values, numbers and keys: what boxes wrap, and what other leaves of trees are.
+"""Strategies for the values of boxes and for other leaves of trees.
 
 A shape is one draw from a list that is ordered by rank: that is quick, and it shrinks to a vector
 of two entries, the smallest array on which most laws mean something.

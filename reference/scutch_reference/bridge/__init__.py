@@ -1,7 +1,7 @@
 """The bridge between Linen and NNX (document 004, contract BRG).
 
-`variables` has collections and boxes on one side, and types and metadata on the other; `wrappers`
-makes a module of one kind serve as a module of the other.
+`variables` converts collections and boxes to variable types and metadata, and back. `wrappers`
+makes a Linen module serve as an NNX module, and an NNX class as a Linen module.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference import linen, nnx

@@ -1,15 +1,15 @@
-"""Variables on both sides of the bridge (document 004, BRG-1 to BRG-6).
+"""The conversion of variables between Linen and NNX (document 004, BRG-1 to BRG-6).
 
-In Linen a variable is a value, maybe in a box, at a path in a *collection*. In NNX it is an object,
-whose class, its *type*, says what it is for, and which has *metadata*. To *cross* is to become the
-other. Three things correspond:
+In Linen a variable is a value, maybe in a box, at a path in a *collection*. In NNX a variable is an
+object with *metadata*, whose class, its *type*, tells its role. A variable *crosses* the bridge
+when it is converted from one form to the other:
 
-- the name of a collection and a type, which the *registry* pairs one to one;
-- what a box holds and the metadata of a variable, which remembers the class of the box;
-- metadata that came from no box and an `NNXMeta`, a box for all that a variable holds.
+- the *registry* pairs the name of each collection with one type;
+- the fields of a box become metadata of a variable, which also stores the class of the box;
+- a variable with metadata that came from no box becomes an `NNXMeta`, a box that holds its type,
+  value and metadata.
 
-To cross is no event: no hook runs, no array is moved, and the results share no container with the
-inputs.
+A conversion runs no hook and moves no array, and its results share no container with its inputs.
 
 >>> from scutch_reference.meta import Partitioned
 >>> variable = to_nnx_var("params", Partitioned(1.0, ("data",)))
@@ -43,11 +43,12 @@ from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 from ..struct import Node
 
 _is_layer: Any = functools.lru_cache(maxsize=2048)(lambda cls: issubclass(cls, Mapping))
-"""Whether the values of a class are layers: mappings of any class (BRG-6d)."""
+"""Whether the values of a class are layers, which means that it is a mapping (BRG-6d)."""
 _BOX_TYPE = "linen_meta_type"
 """The key, in the metadata of a variable, of the class of the box that it came from."""
 _HOOKS = frozenset(HOOKS)
-# The names of document 004; Flax 0.12 has those above. They register what is new.
+# The names in document 004; Flax 0.12 uses the names imported above. Unlike the imported functions,
+# these register a type or name that is new.
 variable_type = functools.partial(variable_type_from_name, allow_register=True)
 variable_type_name = functools.partial(variable_name_from_type, allow_register=True)
 register_variable_name_type_pair = register_variable_name
@@ -60,7 +61,7 @@ def sort_variable_types(types: Iterable[type]) -> list[type]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NNXMeta(AxisMetadata[A]):
-    """The box of a variable that came from no Linen box: all that the variable holds (BRG-5).
+    """The box of a variable that came from no Linen box, with its type and metadata (BRG-5).
 
     Args:
       var_type: The type of the variable; static.
@@ -84,7 +85,7 @@ class NNXMeta(AxisMetadata[A]):
         """Name a new axis, if the variable has names; its hooks run (BRG-5d).
 
         Args:
-          index, params: As in `meta.Partitioned.add_axis`, which says what is raised.
+          index, params: As in `meta.Partitioned.add_axis`, which lists the errors.
         """
         variable = self.to_nnx_variable()
         add_axis(variable, index, params)
@@ -94,7 +95,7 @@ class NNXMeta(AxisMetadata[A]):
         """Forget the name of an axis; the inverse of `add_axis` (BRG-5d).
 
         Args:
-          index, params: As in `meta.Partitioned.remove_axis`, which says what is raised.
+          index, params: As in `meta.Partitioned.remove_axis`, which lists the errors.
         """
         variable = self.to_nnx_variable()
         remove_axis(variable, index, params)
@@ -127,7 +128,7 @@ def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
 
 
 def _attributes(box: Any) -> Any:
-    """What a box holds, its value included, by the names that NNX has for it."""
+    """The fields of a box, its value included, by their keys in NNX."""
     return box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)
 
 
@@ -141,14 +142,15 @@ def _takes(box_type: Any, attributes: dict[str, Any]) -> bool:
 
 
 def to_linen_var(variable: nnx.Variable[Any]) -> Any:
-    """Return what lies in a Linen collection for a variable; `to_nnx_var` is the inverse (BRG-4).
+    """Convert a variable to its entry in a Linen collection; inverse of `to_nnx_var` (BRG-4).
 
     Args:
       variable: Any variable; it stays as it is (BRG-4f).
 
     Returns:
-      The bare value of a vanilla variable (BRG-5a). The box that the variable came from, if the box
-      can hold all metadata. Else an `NNXMeta` (BRG-4e, BRG-5b).
+      The bare value of a vanilla variable (BRG-5a). For a variable that came from a box, a box of
+      that class, if it can hold all metadata. For any other variable an `NNXMeta` (BRG-4e,
+      BRG-5b).
     """
     value = copied_tree(variable.get_raw_value())
     if is_vanilla_variable(variable):
@@ -165,15 +167,16 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
 
 
 def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
-    """Return the variable for what lies in a Linen collection; see `to_linen_var` (BRG-4).
+    """Convert an entry of a Linen collection to a variable; inverse of `to_linen_var` (BRG-4).
 
     Args:
-      col: The collection; a name that is not registered gets a new type.
-      x: A box, or a value of any kind. A box that shall return has `to_nnx_metadata` and
-        `from_nnx_metadata`, or a constructor that takes its attributes (BRG-4d).
+      col: The name of the collection; a name that is not registered gets a new type.
+      x: A box, or any tree without one at the root. `to_linen_var` can restore a box whose class
+        has `to_nnx_metadata` and `from_nnx_metadata`, or a constructor that takes its attributes
+        (BRG-4d).
 
     Returns:
-      A variable of the type of the collection. What a box holds is its metadata.
+      A variable of the type of the collection. Its metadata are the fields of the box, if any.
 
     Raises:
       CrossingError: `x` is an `NNXMeta` of another type (BRG-4g), or a box without a `value`.
@@ -182,7 +185,7 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
 
 
 def _variable_at(level: Any, typ: Type, x: Any) -> nnx.Variable[Any]:
-    """`to_nnx_var` at a trace level, with the type of the collection: a layer asks once."""
+    """As `to_nnx_var`, for a trace level and a type that the caller looks up once for a layer."""
     if not is_box(x):
         return typ._restored(copied_tree(x), {}, level)
     if isinstance(x, NNXMeta):
@@ -197,7 +200,7 @@ def _variable_at(level: Any, typ: Type, x: Any) -> nnx.Variable[Any]:
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:
-    """Return the collection of a key path of JAX: its first key, as a string (BRG-6e).
+    """Return the collection of a key path of JAX, which is its first key as a string (BRG-6e).
 
     Raises:
       CrossingError: The path is empty, or does not begin with the key of a dictionary.
@@ -237,7 +240,8 @@ def _enter(
     """Add the variables of a layer of a collection to the attributes of the layer.
 
     Returns:
-      The path below the layer where a variable meets what another collection has there, or `None`.
+      The path, below the layer, of an entry that an earlier collection has too, if at least one of
+      the two is no layer; `None` without such an entry.
     """
     typ: Any = None  # The type of the collection, which is made when a variable needs it.
     for key, held in layer.items():
@@ -272,7 +276,7 @@ def nnx_attrs_to_linen_vars(
 
     Args:
       nnx_attrs: Nested mappings by path, with variables and graph definitions at the ends.
-      metadata_fn: What is made of a variable.
+      metadata_fn: Converts a variable to its entry in a collection.
 
     Returns:
       Collections, nested by path. Graph definitions lie in the collection `nnx` (BRG-6f).
@@ -291,7 +295,7 @@ def _leave(
     collections: dict[Any, Any],
     metadata_fn: Callable[[nnx.Variable[Any]], Any],
 ) -> None:
-    """Add what a layer of attributes holds to the collections of its variables, at its path."""
+    """Write the variables of a layer of attributes into their collections, at the layer's path."""
     own: dict[type, dict[Any, Any]] = {}  # The layer in the collection of each type.
     for key, held in layer.items():
         cls = type(held)
@@ -313,7 +317,7 @@ def _collection_of(held: Any, path: Path) -> str:
 
 
 def _layer_at(path: Path, collections: dict[Any, Any]) -> dict[Any, Any]:
-    """The dictionary at a path of nested ones, which are made where they are missing."""
+    """The dictionary at a path in nested dictionaries; missing ones are made."""
     for key in path:
         collections = collections.setdefault(key, {})
     return collections

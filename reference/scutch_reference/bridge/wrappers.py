@@ -1,9 +1,9 @@
-"""Modules of one kind as modules of the other (document 004, BRG-7 and BRG-8).
+"""Wrappers that make Linen modules of NNX classes and the reverse (document 004, BRG-7, BRG-8).
 
 `ToNNX` wraps a Linen module and keeps its variables as attributes. `ToLinen` wraps an NNX class and
-keeps the variables of its object in collections. A call takes the variables across the bridge, runs
-the module that is wrapped, and takes back what has changed. Wrappers may be nested: `current_run`
-tells the inner one what the outer one does.
+keeps the variables of its object in collections. A call of a wrapper converts the variables to the
+other form, runs the wrapped module, and converts the changed variables back. Wrappers may be
+nested: an inner one reads in `current_run` the settings of the outer one.
 
 >>> import jax.numpy as jnp
 >>> model = to_linen(nnx.Linear, 2, 3)
@@ -32,8 +32,8 @@ from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_line
 M = TypeVar("M", bound=Callable[..., Any])
 Keys = Mapping[str, Any]
 current_run: ContextVar[tuple[bool, Any]] = ContextVar("current_run", default=(False, None))
-"""Whether wrappers make their variables now, and which collections may change in those that are not
-told otherwise: a filter, or `None` outside a `ToLinen`. `running` is the one that sets it."""
+"""A pair: whether wrappers make their variables now, and the default filter of the collections that
+may change, `None` outside a `ToLinen`. Only `running` sets it."""
 
 
 @contextlib.contextmanager
@@ -68,9 +68,10 @@ def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
 
 
 def _drawn_keys(rngs: Any) -> Any:
-    """Keys for Linen: the next one of each stream that has keys (BRG-7d).
+    """Draw the next key of each stream that has a key, as a dictionary for Linen (BRG-7d).
 
-    Where there is no stream `params`, that is the key of `default`. What is no `Rngs` stays.
+    Without a stream `params`, the key of `default` becomes the key of `params`. If `rngs` is no
+    `Rngs`, it is returned unchanged.
     """
     if not isinstance(rngs, nnx.Rngs):
         return rngs
@@ -93,10 +94,10 @@ def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
 
 
 class ToNNX(nnx.Module):
-    """A Linen module as an NNX module: its methods, and its variables as attributes (BRG-7).
+    """A Linen module as an NNX module with its methods, and its variables as attributes (BRG-7).
 
     `lazy_init` makes the variables, by a call; names, meshes and rules of boxes become metadata
-    (BRG-8a). A name of a method of the Linen module is that method here too.
+    (BRG-8a). The methods of the Linen module can be called on the wrapper.
 
     Args:
       module: The Linen module; a bound one is wrapped without its variables.
@@ -123,15 +124,15 @@ class ToNNX(nnx.Module):
         mutable: Filter | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Call the Linen module, and keep what its mutable collections become (BRG-7a, BRG-7c).
+        """Call the Linen module, and store its mutable collections as attributes (BRG-7a, BRG-7c).
 
         Args:
           args, kwargs: The arguments of the call.
           rngs: Streams, of which the next key of each is drawn, or keys as `linen.Module.apply`
-            takes them; `None` means those of the constructor.
+            takes them; `None` means the `rngs` of the constructor.
           method: A method, or the name of one; `None` means `__call__`.
-          mutable: A filter of the collections that may change; `None` means none, or in a
-            `ToLinen` those that may change there.
+          mutable: A filter of the collections that may change; `None` means none, or inside
+            of a `ToLinen` the mutable collections of its run.
 
         Returns:
           The output of the Linen module.
@@ -171,13 +172,14 @@ class ToLinen(linen.Module):
     """An NNX class as a Linen module, in whose collections its object's variables lie (BRG-7).
 
     Each call makes the object anew, by a call of the class, and gives it the variables. The methods
-    of the class are methods here too.
+    of the class can be called on the wrapper.
 
     Args:
       nnx_class: The class, or a function that makes the object.
-      args, kwargs: What it is called with.
-      skip_rng: Whether not to pass it `rngs`, which it gets if it has a parameter of that name.
-      metadata_fn: What lies in the collections for a variable: for one with names a box (BRG-8b).
+      args, kwargs: The arguments that `nnx_class` is called with.
+      skip_rng: Whether to withhold `rngs`; else `nnx_class` gets them if it has that parameter.
+      metadata_fn: Converts a variable to its entry in a collection; by default a variable with
+        names gives a box (BRG-8b).
     """
 
     nnx_class: Callable[..., Any]
@@ -229,7 +231,7 @@ class ToLinen(linen.Module):
                 )
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
-        # What the first call made, and not the constructor, as a `ToNNX` in the object does.
+        # Variables that the first call made and the constructor did not, as in a `ToNNX` inside.
         rest = [(path, variable) for path, variable in held.items() if path not in flat]
         _fill(made, nnx.from_flat_state(rest))
         return made
@@ -285,12 +287,12 @@ def to_linen(
 
 @dataclasses.dataclass
 class Functional:
-    """An NNX class in the style of Linen: `init` makes the state, `apply` computes with it.
+    """An NNX class in the style of Linen, whose `init` makes the state and `apply` uses it.
 
     Args:
       module_type: The class.
       graphdef: The graph definition of the object, which `init` sets.
-      args, kwargs: What the class is called with.
+      args, kwargs: The arguments that the class is called with.
     """
 
     module_type: Callable[..., Any]
@@ -309,14 +311,14 @@ class Functional:
         return state
 
     def apply(self, *states: Any) -> Any:
-        """Return what can be called as the object, and as its methods.
+        """Return a stand-in for the object, which can be called, and so can its methods.
 
         Args:
-          states: What `init` returned, or states that together have its variables.
+          states: The state that `init` returned, or several states with all its variables.
 
         Returns:
-          An object whose call returns the output, and a pair of the graph definition and the state
-          afterwards.
+          A function like the object: its call, or the call of a method of it, returns the output,
+          and a pair of the graph definition and the state afterwards.
 
         Raises:
           CrossingError: `init` has not been called.
@@ -343,13 +345,13 @@ def functional(cls: Callable[..., Any]) -> Callable[..., Functional]:
 
 
 class Annotated(Partitioned[A]):
-    """A box that a variable of NNX opens too: for its value, and for its metadata (BRG-8e)."""
+    """A box from which a variable of NNX also takes its value and its metadata (BRG-8e)."""
 
     raw_value = property(lambda self: self.value)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata of the variable: the names, the mesh, and that this was a `Partitioned`."""
+        """The metadata of the variable, which are the names, the mesh and the class of the box."""
         known = {"out_sharding": self.names, "linen_meta_type": Partitioned}
         return known if self.mesh is None else {**known, "mesh": self.mesh}
 

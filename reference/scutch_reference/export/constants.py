@@ -1,4 +1,4 @@
-"""The names that calls of `JaxModule` are written with (document 003).
+"""The constants that callers of `JaxModule` use (document 003).
 
 >>> from scutch_reference.export import constants
 >>> constants.ExportModelType.ORBAX_MODEL.name
@@ -12,11 +12,11 @@ DEFAULT_METHOD_KEY = "jax_module_default_method"
 
 
 class ExportModelType(enum.Enum):
-    """What a `JaxModule` is exported as: the *backend*.
+    """The *backend* that exports a `JaxModule`.
 
     `TF_SAVEDMODEL`: TensorFlow variables and functions, saved as a SavedModel.
-    `ORBAX_MODEL`: the path without TensorFlow: what `jax.export` makes, saved in a folder that
-    plain JAX and NumPy can read; its format stands in `scutch_reference.export.jax_backend`.
+    `ORBAX_MODEL`: functions exported by `jax.export`, without TensorFlow, saved in a folder that
+    plain JAX and NumPy can read; `scutch_reference.export.jax_backend` describes its format.
     """
 
     TF_SAVEDMODEL = "TF_SAVEDMODEL"

@@ -1,4 +1,4 @@
-"""The errors of export: what was tried, with which value, and what was expected (EXP).
+"""The errors of export, which name the attempt, the value at fault and the remedy (EXP).
 
 As in `scutch_reference.errors`, a docstring shows the code that raises the error (`Wrong`) beside
 the code that does not (`Right`). The examples export without TensorFlow; with it the errors are the

@@ -1,4 +1,4 @@
-"""The export mesh: where the variables of a module are placed (EXP-6).
+"""The export mesh, on which the variables of a module are placed (EXP-6).
 
 A `JaxModule` with `pspecs` is built within `with maybe_enable_dtensor_export_on(mesh):`. The
 TensorFlow backend turns the JAX mesh into a DTensor mesh of the same shape, and needs
@@ -97,8 +97,8 @@ def initialize_dtensor(reset_context: bool = False) -> None:
     """Give TensorFlow a CPU device for each local JAX device, and start DTensor on them.
 
     Args:
-      reset_context: Whether to discard what TensorFlow has made before; without it, this must come
-        before TensorFlow is first used.
+      reset_context: Whether to reset TensorFlow's context, after which no older tensor is valid.
+        If `False`, call this before TensorFlow is first used.
 
     Raises:
       ImportError: TensorFlow is not installed: `pip install 'scutch[export]'`.
@@ -119,10 +119,10 @@ def dtensor_initialized() -> bool:
 
 
 def shutdown_dtensor() -> None:
-    """End what `initialize_dtensor` started.
+    """Shut down DTensor after `initialize_dtensor` has started it.
 
     Raises:
-      ExportMeshError: It was not started.
+      ExportMeshError: DTensor is not running.
     """
     if not dtensor_initialized():
         raise ExportMeshError("DTensor is not initialized; call initialize_dtensor() first.")

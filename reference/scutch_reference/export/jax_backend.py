@@ -1,8 +1,9 @@
-"""The path without TensorFlow: what `jax.export` makes, and a folder to keep it in.
+"""Export without TensorFlow, by `jax.export`, to a folder that plain JAX and NumPy can read.
 
-A function is *exported* for one spec of input, which may have symbols for sizes. What is exported
-takes the values of the variables, as a list in the order of the parameters, and the input. So it
-can be called with other values, be differentiated by them, and be read back without this package.
+A function is *exported* for one spec of input, which may have symbols for sizes. The exported
+function takes the values of the variables, as a list in the order of the parameters, and the input.
+So it can be called with other values, be differentiated with respect to them, and be loaded without
+this package.
 
 **The folder** that `save` writes is read with plain JAX and NumPy:
 
@@ -56,11 +57,11 @@ MANIFEST, VALUES = "manifest.json", "variables.npz"
 
 @dataclass(eq=False)
 class Variable:
-    """The value of one parameter, with what TensorFlow's variables tell of theirs.
+    """The value of one parameter, with attributes like those of a TensorFlow variable.
 
     Args:
       name: The path of the parameter; see `parameters`.
-      trainable: Whether gradients are for it.
+      trainable: Whether the parameter is trained.
       spec: How it is sharded; `None` without an export mesh.
       value: The array, on the export mesh if there is one.
     """
@@ -87,7 +88,7 @@ class Variable:
 
 @dataclass(eq=False)
 class ExportedModule:
-    """Variables and methods on them: the exported module, or what was read back from a folder.
+    """The variables and methods of a module that was exported, or loaded from a folder.
 
     Args:
       variables: One for each parameter, in order.
@@ -117,7 +118,7 @@ class JaxBackend:
     """A module exported by `jax.export`; `JaxModule` owns it.
 
     Args:
-      tree: What is said about the parameters.
+      tree: The descriptions of the parameters.
       leaves: The parameters, in order.
       methods: The methods to export, by the key under which they are called.
       with_gradient: Whether functions are saved with their derivatives.
@@ -195,7 +196,7 @@ class JaxBackend:
         """Write the folder that the module's docstring describes.
 
         Args:
-          folder: Where to write; it is made, with its parents, if it is not there. Files of the
+          folder: Where to write; it is made, with its parents, if it is missing. Files of the
             same names are overwritten.
           inputs: For each key of the methods an input, a tree of arrays: a method is saved for its
             dtypes, and for its shapes where the polymorphic shape leaves them open.
@@ -277,7 +278,7 @@ def _read(folder: Path, described: Sequence[Mapping[str, Any]]) -> list[Exported
 
 
 def _first_that_takes(several: Sequence[Exported], values: Sequence[Any], x: Any) -> Any:
-    """Call the first that takes the input; if there is none, the last one refuses it."""
+    """Call the first exported function whose input has the shapes of `x`, else the last one."""
     *others, last = several
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(x)]
     count = len(values)

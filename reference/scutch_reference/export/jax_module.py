@@ -199,10 +199,10 @@ class JaxModule:
         self._leaves = leaves
 
     def inputs_by_key(self, inputs: Any) -> Mapping[str, Any]:
-        """The inputs that a module is saved for, by key: see `save`.
+        """Return the inputs that `save` saves a module for, by the key of the method.
 
         Args:
-          inputs: What `save` was given: an input where the module has one function, else a mapping
+          inputs: The argument of `save`: an input if the module has one function, else a mapping
             with an input for each key.
 
         Returns:
@@ -219,7 +219,7 @@ class JaxModule:
         return inputs
 
     def write(self, folder: Path, inputs: Mapping[str, Any]) -> None:
-        """Write the folder: see `save`.
+        """Write the folder that `save` describes.
 
         Args:
           folder: Where to write.
@@ -258,13 +258,13 @@ def save(module: JaxModule, folder: str | Path, inputs: Any) -> None:
     """Write a module to a folder, which needs no package of ours; `load` is the inverse (EXP-1b).
 
     With TensorFlow the folder is a SavedModel with the attributes `methods` and `model_variables`,
-    and a signature for each method. Without, it is what `jax_backend` describes.
+    and a signature for each method. Without, `jax_backend` describes the folder.
 
     Args:
       module: The module.
-      folder: Where to write; it is made if it is not there.
-      inputs: For each key an input of the method, of which dtypes count, and sizes that the
-        polymorphic shape leaves open; the input itself where the module has one function.
+      folder: Where to write; it is made if it is missing.
+      inputs: For each key an input of the method; the input itself if the module has one function.
+        Its dtypes are used, and its sizes where the polymorphic shape leaves them open.
 
     Raises:
       MethodKeysError: `inputs` has other keys than the functions.
@@ -274,7 +274,7 @@ def save(module: JaxModule, folder: str | Path, inputs: Any) -> None:
 
 
 def load(folder: str | Path) -> Any:
-    """Read what `save` wrote.
+    """Load a module from a folder that `save` wrote.
 
     Returns:
       An object with `methods`, by key, `variables` and `trainable_variables`; without TensorFlow

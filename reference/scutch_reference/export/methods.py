@@ -1,9 +1,9 @@
-"""The methods of a module: what is said about each function, under one key (EXP-2, EXP-3).
+"""The methods of a module, each of which is a function with its options (EXP-2, EXP-3).
 
-The user gives one function or a mapping of functions, and says the other things once for each key.
-A *method* here has all of them together. Its *input specs* are the inputs that it is exported for,
-as trees of `jax.ShapeDtypeStruct`: one with symbols for sizes that may vary, or one for each
-combination of the sizes that are listed.
+The user passes one function and its options, or a mapping of functions and, for each option, a
+mapping with the same keys. A *method* here holds one function with the options for its key. Its
+*input specs* are the inputs that it is exported for, as trees of `jax.ShapeDtypeStruct`: one with
+symbols for sizes that may vary, or one for each combination of the sizes that are listed.
 
 >>> x = np.zeros((3, 2))
 >>> Method(np.dot, "b, 2", None, {}, jit_compile=True).input_specs(x)
@@ -36,8 +36,8 @@ class Method:
     Args:
       function: `apply_fn(params, x)`.
       polymorphic_shape: The shape of `x` with symbols for sizes that may vary, in the notation of
-        `jax.export`, such as `"b, 4"`; a tree of such shapes for a tree `x`; or `None`: the shapes
-        are those of the `x` that is passed to `input_specs`.
+        `jax.export`, such as `"b, 4"`; a tree of such shapes for a tree `x`; or `None` for the
+        shapes of the `x` that is passed to `input_specs`.
       symbol_values: For each symbol of the shape the sizes that it may have; `None` for all.
       options: Options of the conversion, but for shapes and gradients.
       jit_compile: Whether TensorFlow compiles the converted function with XLA.
@@ -50,7 +50,7 @@ class Method:
     jit_compile: bool
 
     def input_specs(self, x: Any) -> list[Any]:
-        """The inputs that the method is exported for: trees of `jax.ShapeDtypeStruct`.
+        """The inputs that the method is exported for, as trees of `jax.ShapeDtypeStruct`.
 
         Args:
           x: An input; its dtypes count, and its shapes where the polymorphic shape is silent.
@@ -113,7 +113,7 @@ def methods(
     jit_compile: Any,
     with_gradient: bool,
 ) -> dict[str, Method]:
-    """The methods by key: the arguments of `JaxModule`, each sorted by the keys of the functions.
+    """The methods by key, each of which joins one function with its options from `JaxModule`.
 
     Where `apply_fn` is a mapping, an option that is `None` or a boolean stands for all functions.
 

@@ -1,4 +1,4 @@
-"""The parameters of a module: a tree of arrays, and what is said about each of them.
+"""The parameters of a module, which are a tree of arrays, and a description of each array.
 
 A `Parameter` describes one leaf of the tree: the *name* of its variable, which follows the path of
 the leaf; its shape and dtype, which never change; whether the variable is trainable; and how it is
@@ -143,7 +143,7 @@ def _array(path: str, leaf: Any) -> Any:
 
 
 def _along(structure: Any, argument: str, tree: Any) -> list[Any]:
-    """What `tree` has at each leaf of a structure."""
+    """The subtree of `tree` at each leaf of a structure."""
     try:
         return list(structure.flatten_up_to(tree))
     except ValueError as error:
@@ -152,17 +152,17 @@ def _along(structure: Any, argument: str, tree: Any) -> list[Any]:
 
 
 def _names(params: Any) -> list[str]:
-    """The names of variables: the keys of each path, joined by dots, with `_` for `~` (EXP-5).
+    """The names of variables, which are the keys of a path joined by dots, `_` for `~` (EXP-5).
 
-    Where a tree of these names has not the structure of the parameters, because a node loses what
-    is put into it, the variables are numbered instead, and a warning is logged.
+    If a tree of these names does not have the structure of the parameters, because a user's node
+    refuses or drops its children, the variables are numbered instead, and a warning is logged.
     """
     found, structure = tree_flatten_with_path(params)
     names = [".".join(map(_key_name, path)).replace("~", "_") for path, _ in found]
     try:
         rebuilt: Any = jax.tree.structure(jax.tree.unflatten(structure, names))
         keeps = rebuilt == structure
-    except Exception:  # what a user's node raises when it is given a name for an array
+    except Exception:  # A user's node may refuse a name in the place of an array.
         keeps = False
     if keeps:
         return names
@@ -175,7 +175,7 @@ def _names(params: Any) -> list[str]:
 
 
 def _key_name(key: Any) -> str:
-    """The name of one key of a path: that of an entry of a dictionary, an attribute or an index."""
+    """The name of one key of a path, which is a dictionary key, an attribute or an index."""
     for part in ("key", "name", "idx"):
         if hasattr(key, part):
             return str(getattr(key, part))

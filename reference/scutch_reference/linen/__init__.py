@@ -1,9 +1,9 @@
-"""Linen: modules over collections of variables, and their lifted transformations (contract LIN).
+"""Linen modules over collections of variables, and lifted transformations of them (contract LIN).
 
 Read `scope`, `module`, `functions`, `lift`, `loops`, `gradients`, `transforms`, `partitioning`,
 `layers`, `train_state`.
-User code for `flax.linen` runs with this package in its place; so there are names of other rooms
-and of JAX, too.
+Code that is written for `flax.linen` runs with this package instead; so the package also exports
+names of JAX and of other modules.
 The document spells `PARTITION_NAME` as `PARITION_NAME` as well; both are the same.
 """
 

@@ -1,7 +1,7 @@
-"""Functions of a module and arguments, as functions of keys or variables: `init`, `apply`.
+"""`init` and `apply` of any function of a module, as functions of keys or variables.
 
-The methods of a module of these names call one of its methods. Here any function whose first
-argument is a module is called with one, and what comes out is ready for `jax.jit`.
+`Module.init` and `Module.apply` call a method of the module. The functions here take any function
+whose first argument is a module, and return a function that `jax.jit` can compile.
 
 >>> import jax, jax.numpy as jnp
 >>> from scutch_reference.linen import Dense
@@ -88,12 +88,12 @@ def merge_param(name: str, a: A | None, b: A | None) -> A:
 
     Args:
       name: The option, for the error.
-      a, b: The two values; `None` says nothing.
+      a, b: The two values; `None` where the option is not given.
 
     Returns:
-      The one that says something.
+      The value that is not `None`.
 
     Raises:
-      ModuleError: Both say something, or neither does.
+      ModuleError: Both values are given, or neither is.
     """
     return flag(name, a, b, once=True)

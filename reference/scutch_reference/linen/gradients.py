@@ -1,11 +1,11 @@
-"""Gradients of functions of a bound module: with respect to its variables, and to inputs (LIN-4).
+"""Gradients of functions of a bound module by its variables and by inputs (LIN-4).
 
-`vjp`, `jvp`, `grad` and `value_and_grad` take a function and a module that is bound already, and
-call the one with the other, as JAX's functions of these names do. `custom_vjp` gives such a
-function a gradient of its own.
+`vjp`, `jvp`, `grad` and `value_and_grad` take a function and a module that is bound already, call
+the function with the module, and differentiate as JAX's functions of these names do. `custom_vjp`
+gives a function of a module a gradient of its own.
 
-The *tangents* of variables, and their *cotangents*, are collections as the variables themselves:
-those of the module, without the path that leads to it.
+The *tangents* of a module's variables, and their *cotangents*, are collections as the variables
+are, without the path of the module.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference.linen import Dense, Module, compact
@@ -120,8 +120,8 @@ def grad(
       fn, mdl, primals, has_aux, variables, rngs: As for `value_and_grad`.
 
     Returns:
-      A tuple with a gradient for each input; with `has_aux`, a pair of it and what `fn` returns
-      second.
+      A tuple with a gradient for each input; with `has_aux`, a pair of that tuple and the second
+      output of `fn`.
     """
     value, gradients = value_and_grad(
         fn, mdl, *primals, has_aux=has_aux, variables=variables, rngs=rngs
@@ -144,8 +144,8 @@ def jvp(
       fn: A function of the module and the inputs.
       mdl: The module.
       primals, tangents: The inputs, and a tangent of the same structure for each.
-      variable_tangents: By collection, tangents of the module's variables. Those of collections
-        that are left out are zero.
+      variable_tangents: By collection, tangents of the module's variables. The tangents of omitted
+        collections are zero.
       variables, rngs: Filters of the collections and streams that are visible inside.
 
     Returns:
@@ -175,14 +175,14 @@ def custom_vjp(
 
     Args:
       fn: A function of the module and arguments.
-      forward_fn: The same, but returns a pair of the output and what `backward_fn` needs.
+      forward_fn: As `fn`, but returns a pair of the output and the values for `backward_fn`.
       backward_fn: Called as `backward_fn(*nondiff, kept, cotangent)`; returns the cotangents of
         the module's variables and of each input.
       grad_vars: A filter of the collections that are differentiated.
-      nondiff_argnums: Positions of arguments that are not; the module is at 0.
+      nondiff_argnums: Positions of arguments that are not differentiated; the module is at 0.
 
     Returns:
-      A function of the module and arguments, which computes what `fn` computes.
+      A function of the module and arguments, with the outputs of `fn`.
     """
     positions = tuple(position + 2 for position in nondiff_argnums)
 

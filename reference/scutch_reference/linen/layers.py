@@ -35,14 +35,14 @@ def _parameter_if(wanted: bool, layer: Any, name: str, init: Fn, shape: Sequence
 
 
 class Dense(Module):
-    """A linear map of the last axis: `inputs @ kernel + bias`.
+    """A linear map of the last axis, computed as `inputs @ kernel + bias`.
 
     Args:
       features: How many outputs there are.
       use_bias: Whether there is a bias.
       dtype, param_dtype, kernel_init, bias_init: As the module's docstring says.
-      precision, dot_general: The precision of the product, and what computes it: a function with
-        the signature of `jax.lax.dot_general`.
+      precision, dot_general: The precision of the product, and the function that computes it, which
+        has the signature of `jax.lax.dot_general`.
     """
 
     features: int
@@ -116,7 +116,7 @@ class Conv(Module):
       padding: `'SAME'`, `'VALID'`, or a pair for each spatial axis.
       feature_group_count: The number of groups of inputs, each of which has features of its own.
       use_bias: Whether there is a bias.
-      mask: What the kernel is multiplied by.
+      mask: An array to multiply the kernel by, or `None`.
       dtype, param_dtype, kernel_init, bias_init: As the module's docstring says.
       precision: The precision of the products.
       conv_general_dilated: A function with the signature of `jax.lax.conv_general_dilated`.
@@ -223,12 +223,12 @@ class Embed(Module):
         return functional.rows(self.embedding, inputs, self.dtype)
 
     def attend(self, query: Array) -> Array:
-        """Map vectors (..., features) to their products with all vectors: (..., num_embeddings)."""
+        """Multiply vectors (..., features) with all embeddings, giving (..., num_embeddings)."""
         return functional.products(query, self.embedding, self.dtype)
 
 
 class _Norm(Module):
-    """What normalizations share: scale and bias along the axes of the features."""
+    """The base of normalization layers, with parameters along the axes of the features."""
 
     epsilon: float = 1e-6
     dtype: DTypeLike | None = None
@@ -261,7 +261,7 @@ class LayerNorm(_Norm):
     """Normalizes each example by its own mean and variance.
 
     Args:
-      epsilon: What is added to the variance.
+      epsilon: The number that is added to the variance, against division by zero.
       dtype, param_dtype, bias_init, scale_init: As the module's docstring says.
       use_bias, use_scale: Whether there is a `bias`, and a `scale`.
       reduction_axes: The axes over which statistics are computed.

@@ -1,13 +1,13 @@
-"""Calls of modules, lifted: `jit`, `remat`, and what each lifted transformation is made of (LIN-4).
+"""The lifted `jit` and `remat`, and the parts that all lifted transformations share (LIN-4).
 
-`jax.jit` and its like transform functions of arrays. To *lift* one is to make a transformation of
-modules of it: in a call of a lifted module, the variables of the module become arguments of a
-function that JAX transforms, and the variables that may have changed become results of it.
+`jax.jit` and its like transform functions of arrays. To *lift* such a transformation is to apply it
+to modules: in a call of a lifted module, the variables of the module become arguments of a function
+that JAX transforms, and the variables that may have changed become results of it.
 
-What is lifted, the *target*, is a module class, of which some `methods` are transformed, or a
-function whose first argument is a module. `lifted_target` puts a transformation in the place of
-either; what it transforms is a `Call`. Loops over an axis are in `loops`, gradients and branches in
-`gradients` and `transforms`.
+The *target* of a lift is a module class, of which some `methods` are transformed, or a function
+whose first argument is a module. `lifted_target` returns a class or function that makes a `Call` of
+each call of the target, and transforms it. Loops over an axis are in `loops`, gradients and
+branches in `gradients` and `transforms`.
 
 >>> import jax, jax.numpy as jnp
 >>> from scutch_reference.linen import Dense
@@ -34,10 +34,10 @@ Collections: TypeAlias = dict[str, Any]
 
 @dataclass
 class Call:
-    """One call of a lifted function: on which module, of which class inside, with which arguments.
+    """One call of a lifted function, with its module and its arguments.
 
-    A lifted module reaches its own variables, and those of the modules that its fields hold, which
-    may have been made elsewhere. `paths` has where all of them lie.
+    A lifted module reaches its own variables, and those of the modules in its fields, which other
+    modules may have made. `paths` holds the outermost paths of all these modules.
 
     Args:
       module: The bound module that the caller has.
@@ -66,11 +66,11 @@ class Call:
         self.paths = {p for p in found if not any(p[:i] in found for i in range(len(p)))}
 
     def collections(self, choice: Filter) -> Collections:
-        """What lies at the paths in the collections that a filter takes."""
+        """Return the variables at `paths` in the collections that a filter takes."""
         return self._copy_at_paths(self.scope, choice, {})
 
     def write(self, collections: Collections) -> None:
-        """Write what a transformed function returned at the paths, where it may change."""
+        """Copy the variables at `paths` from `collections` into the mutable collections."""
         self._copy_at_paths(Scope(collections), self.scope.mutable, self.scope.variables)
 
     def _copy_at_paths(self, source: Scope, choice: Filter, target: Collections) -> Collections:
@@ -97,8 +97,8 @@ class Call:
         inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
         if stage not in ("setup", "compact"):
             return inner._run(self.function, args, kwargs), scope.ended()
-        # What is lifted is called in the middle of a method of the module: it goes on with the
-        # names that the method has given so far, and the method goes on with those that it gives.
+        # A method of the module makes this call while it runs: the function continues with the
+        # names that the method has given so far, and the method with the names of the function.
         if stage == "compact":
             inner._set_up()
         inner._set(_stage=stage, _names=inner.names_in_use(self.names))
@@ -159,7 +159,7 @@ def call_of(function: Fn, module: Module, args: tuple[Any, ...]) -> Call:
 
 
 def at_path(collections: Mapping[str, Any], path: Path) -> Collections:
-    """Return collections with a path before what they hold; `Scope.at` is the inverse.
+    """Nest the tree of each collection under a path; `Scope.at` is the inverse.
 
     Args:
       collections: Trees by collection, of one module.
@@ -174,13 +174,13 @@ def at_path(collections: Mapping[str, Any], path: Path) -> Collections:
 def lifted_target(
     target: F, prefix: str, methods: Names | None, transform: Callable[["Call"], Any]
 ) -> F:
-    """Return the target, with another function in the place of its methods, or of itself.
+    """Return the target with its methods, or itself, replaced by calls of `transform`.
 
     Args:
       target: A module class, or a function whose first argument is a module.
-      prefix: What the name of the new class begins with.
+      prefix: The beginning of the name of the new class.
       methods: The methods of a class; `__call__` by default.
-      transform: Given the `Call`, it returns the output.
+      transform: Takes the `Call`, runs it transformed, and returns the output.
 
     Returns:
       A subclass of a module class, whose methods are lifted; or, of a function, a function.
@@ -246,7 +246,7 @@ checkpoint = remat
 
 
 def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """What lifted `jit` compiles, once for all modules and calls with an equal `key`.
+    """The program of lifted `jit`, shared by all modules and calls with an equal `key`.
 
     Args:
       key: All that is static about a call, from `_static_key`.
@@ -280,9 +280,9 @@ def jit(
 ) -> F:
     """Compile a module; equal modules of a class that are called alike share a program (LIN-4f).
 
-    The fields of a module that is compiled hold what can be hashed, or dictionaries, lists and sets
-    of it. A function, and a module that reaches
-    variables of others by its fields, is compiled on each call.
+    The fields of a compiled module must hold hashable values, or dictionaries, lists and sets of
+    hashable values. A function is compiled on each call, and so is a module that reaches variables
+    of other modules by its fields.
 
     Args:
       target: A module class, or a function whose first argument is a module.

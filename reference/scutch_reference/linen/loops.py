@@ -1,4 +1,4 @@
-"""Loops over modules: `vmap` and `scan` (document 002, contract LIN-2 to LIN-4, LIN-8).
+"""The lifted loops `vmap` and `scan` over modules (document 002, LIN-2 to LIN-4, LIN-8).
 
 A loop calls the module once for each index of an axis, in *lanes* (side by side) or in *steps* (one
 after the other). A collection is *cut* along an axis, *shared* by all, or *carried* from step to
@@ -32,7 +32,7 @@ NOTHING: Mapping[Any, Any] = {}
 
 
 class broadcast:
-    """Stands for an axis in `scan`: the value is not cut, every step gets the same."""
+    """Stands for an axis in `scan` of a value that is not cut, so that all steps get the same."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def one_way(axes: Axes, excluded: type[In] | type[Out]) -> Axes:
 
 
 def returned(axes: Axes) -> Filter:
-    """Return the filter of the collections that a loop returns: those that have no `In(axis)`.
+    """Return the filter of the collections that a loop returns, which have no `In(axis)`.
 
     Args:
       axes: By filters of collections an axis, `In(axis)`, `Out(axis)` or `None`; the first filter
@@ -113,7 +113,7 @@ def cross_axis(
     params: meta.Params,
     outwards: bool = False,
 ) -> Collections:
-    """Take collections into a loop, or out of it: move the axis of arrays, rename boxes (LIN-2).
+    """Move the loop axis of arrays, and rename boxes, on the way into a loop or out (LIN-2).
 
     Args:
       rename: `meta.remove_axis` on the way in, `meta.add_axis` on the way out.
@@ -144,20 +144,21 @@ def cross_axis(
 class _Loop:
     """One call of a loop, from the variables of the module to its outputs.
 
-    The *state* is what steps hand on: a pair of collections and arguments. A *slice* is what one
-    lane or step has for itself: collections, arguments and keys.
+    The *state* is a pair of collections and arguments: each step passes it to the next, and all
+    lanes get the same. A *slice* holds the collections, arguments and keys of one lane or step.
 
     Args:
       call: The call.
-      drive: Runs the body: takes it, the state at the start, what is cut, and the length; returns
-        the last state and, stacked along the first axis, outputs and changed collections.
+      drive: Runs the loop, as `drive(body, state, slices, length)`. Returns the last state, and a
+        pair of the outputs and the changed collections; these are stacked along the first axis.
       axes: The axis along which a collection is cut, or `None`, by filters of collections.
       splits: Whether each lane or step draws keys of its own, by filters of streams.
       in_axes: The axis along which an argument is cut, as a tree prefix.
-      length: The length of the loop, if it is given.
+      length: The length of the loop, or `None`.
       params: The parameters of the axis for boxes.
-      broadcast, carry: Filters of the collections that all share, and that steps hand on.
-      carries: How many of the first arguments, and of the outputs, steps hand on.
+      broadcast: A filter of the collections that all steps share.
+      carry: A filter of the collections that each step passes to the next.
+      carries: The number of leading arguments that each step passes to the next as outputs.
     """
 
     call: Call
@@ -190,7 +191,7 @@ class _Loop:
         return int(sizes.pop())
 
     def _keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Keys by stream: one for each slice, and those that are the same for all slices."""
+        """Two dictionaries by stream, with a key for each slice and with one key for all slices."""
         rngs = self.call.scope.rngs
         asked = {name: chosen(self.splits, name) for name in rngs}
         split = {n: jax.random.split(rngs[n], self.size) for n in asked if asked[n]}
@@ -209,9 +210,10 @@ class _Loop:
         )  # fmt: skip
 
     def _make_what_steps_share(self) -> None:
-        """In `init`, make the shared and carried collections by a first step, whose output is lost.
+        """In `init`, make the shared and carried collections by a first step, dropping its output.
 
-        A loop can neither make what all its steps share, nor begin to carry what is not there.
+        Inside a loop it is too late: no step can make a collection that all steps share, and a
+        carried collection must exist before the first step.
         """
         if self.call.scope.initializing and (self.broadcast or self.carry):
             first = jax.tree.map(lambda leaf: leaf[0], self.slices)
@@ -220,7 +222,7 @@ class _Loop:
             self.carried |= {n: tree for n, tree in made.items() if matches(self.carry, n)}
 
     def _body(self, state: Any, cut_slice: Any) -> Any:
-        """One lane or step, as JAX traces it: the next state, and a pair of output and changes."""
+        """Run one lane or step; return the next state, and a pair of output and changes."""
         mutable = both(self.call.scope.mutable, (returned(self.axes), self.carry))
         output, changed = self._step(state, cut_slice, mutable=mutable)
         *handed_on, y = output if self.handed_on else (output,)
@@ -228,7 +230,7 @@ class _Loop:
         return (state[0] | kept, tuple(handed_on)), (y, changed)
 
     def run(self) -> Any:
-        """Run the loop, write what has changed, and return the outputs."""
+        """Run the loop, write the changed collections, and return the outputs."""
         self._make_what_steps_share()
         start = (self.carried, self.handed_on)
         (carried, handed_on), (y, changed) = self.drive(self._body, start, self.slices, self.size)
@@ -240,7 +242,7 @@ class _Loop:
 
 
 def _sharded_alike(keys: Any, others: Any) -> Any:
-    """Shard split keys along the axis of the lanes as other values are: JAX maps none that differ.
+    """Shard split keys along the axis of the lanes as the other values, as `jax.vmap` requires.
 
     Only values on Explicit axes of a mesh have a type that says how they are sharded (LIN-9p).
     """
@@ -274,9 +276,10 @@ def vmap(
       split_rngs: By filters of streams, whether each lane draws keys of its own (LIN-4e). Other
         streams are not visible.
       in_axes, out_axes: As in `jax.vmap`, for the arguments after the module and for the output.
-      axis_size: How many lanes there are, where no argument and no collection says it.
+      axis_size: The number of lanes; required if no argument and no collection is cut.
       axis_name, spmd_axis_name: As in `jax.vmap`.
-      metadata_params: What boxes are told of the axis: its name, under `PARTITION_NAME` (LIN-2).
+      metadata_params: The parameters for the boxes' `add_axis` and `remove_axis`: the axis name
+        under `PARTITION_NAME` (LIN-2).
       methods: The methods to lift; `__call__` by default.
 
     Returns:
@@ -334,9 +337,10 @@ def scan(
         (LIN-8g).
       split_rngs: As in `vmap`, by step (LIN-4e, LIN-8h).
       in_axes, out_axes: For each of `xs`, and for `y`, an axis or `broadcast` (LIN-4d).
-      length: How many steps there are, where no argument and no collection says it.
+      length: The number of steps; required if no argument and no collection is cut.
       reverse, unroll: As in `jax.lax.scan`.
-      metadata_params: What boxes are told of the axis: its name, under `PARTITION_NAME` (LIN-2).
+      metadata_params: The parameters for the boxes' `add_axis` and `remove_axis`: the axis name
+        under `PARTITION_NAME` (LIN-2).
       methods: The methods to lift; `__call__` by default.
 
     Returns:

@@ -40,14 +40,14 @@ Method: TypeAlias = Fn | str | None
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
 _BEFORE_BINDING = "it is there once the module is bound: by init, apply or bind"
 _running: ContextVar[Any] = ContextVar("_running", default=None)
-"""The innermost module of which a method runs: the parent of the modules that are made."""
+"""The innermost module whose method runs, which is the parent of new modules."""
 
 
 def current_module() -> "Module":
-    """Return the innermost module of which a method runs.
+    """Return the innermost module whose method runs.
 
     Raises:
-      ModuleError: None runs.
+      ModuleError: No method of a module runs.
     """
     module: Module | None = _running.get()
     if module is None:
@@ -70,7 +70,7 @@ def nowrap(method: F) -> F:
 
 
 def _method(function: Fn) -> Fn:
-    """What stands in a class for a method: it binds modules that are made in it, and captures."""
+    """Wrap a method of a class, to bind the modules that it makes and to capture its output."""
 
     @functools.wraps(function)
     def call(self: "Module", *args: Any, **kwargs: Any) -> Any:
@@ -85,10 +85,10 @@ def _method(function: Fn) -> Fn:
 
 
 def mapped(fn: Callable[["Module", str], Any], value: Any, *keys: Any) -> Any:
-    """Replace each module in a value by what a function makes of it.
+    """Replace each module in a value by the result of a function of it.
 
     Args:
-      fn: Takes a module and a name, and returns what stands for it.
+      fn: Takes a module and its name, and returns the replacement.
       value: A module, or mappings, lists and tuples of them; anything else stays as it is.
       keys: The keys that led to the value. A module is named by all its keys, joined by `_`.
 
@@ -125,8 +125,8 @@ class Module:
     defines `setup`, or methods marked `compact`, or both.
 
     Args:
-      parent: The module that makes this one; found by itself.
-      name: Its name in the parent; left out, it is the class and a count (LIN-1e).
+      parent: The module that makes this one; by default the module whose method runs.
+      name: The name in the parent; by default the name of the class and a count (LIN-1e).
     """
 
     parent: Any = field(default_factory=_running.get, kw_only=True, compare=False, repr=False)
@@ -135,10 +135,10 @@ class Module:
     scope: ClassVar[Scope | None] = None
     path: ClassVar[Path] = ()
     names_in_use: ClassVar[type[NamesInUse]] = NamesInUse
-    """What keeps the names that a module gives; a subclass may have rules of its own."""
+    """The class that records the names that a module gives; a subclass may use another."""
     _stage: ClassVar[str] = "unbound"
     _compared: ClassVar[Callable[[Any], Any]] = attrgetter("name")
-    """What is compared of a module of the class: the values of its fields."""
+    """Returns the values of the fields by which modules of the class are compared."""
 
     def __init_subclass__(cls, kw_only: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -157,11 +157,11 @@ class Module:
             cls.__hash__ = Module.__hash__  # type: ignore[method-assign]
 
     def __hash__(self) -> int:
-        """Hash what the fields hold, by which modules are compared (LIN-9h).
+        """Hash the values of the fields by which modules are compared (LIN-9h).
 
         Raises:
-          TypeError: The module is bound (LIN-1y); or a field holds what cannot be hashed, such as
-            an array.
+          TypeError: The module is bound (LIN-1y); or a field holds an unhashable value, such as an
+            array.
         """
         if self.scope is not None:
             raise TypeError(
@@ -204,7 +204,7 @@ class Module:
         object.__setattr__(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """Run `setup`, if it has not run yet, for an attribute that is not there.
+        """Run `setup`, if it has not run yet, to make a missing attribute.
 
         Raises:
           AttributeError: `setup` does not make it either, or cannot run before the module is bound.
@@ -222,7 +222,7 @@ class Module:
         vars(self).update(attributes)
 
     def _fields(self) -> dict[str, Any]:
-        """What the constructor was given, but for parent and name."""
+        """The values of the constructor's fields, except `parent` and `name`."""
         names = [each.name for each in fields(self) if each.init]
         return {name: vars(self)[name] for name in names if name not in ("parent", "name")}
 
@@ -337,8 +337,8 @@ class Module:
 
         Raises:
           NameInUseError: The module has given the name already (LIN-1h).
-          ScopeParamNotFoundError: It is missing, and `params` is not mutable (LIN-1g).
-          ScopeParamShapeError: It is there with another shape than the initializer gives.
+          ScopeParamNotFoundError: The parameter is missing, and `params` is not mutable (LIN-1g).
+          ScopeParamShapeError: The parameter has another shape than the initializer gives.
         """
         self._names.reserve(self.path, name, "params")
         present = self.variables.get("params", {})
@@ -384,8 +384,8 @@ class Module:
 
         Raises:
           NameInUseError: The module has given the name already (LIN-1h).
-          ModifyScopeVariableError: It is missing, and the collection is not mutable, or there is no
-            `init_fn` (LIN-8m).
+          ModifyScopeVariableError: The variable is missing, and the collection is not mutable, or
+            `init_fn` is `None` (LIN-8m).
         """
         self._names.reserve(self.path, name, col)
         if not self.has_variable(col, name):
@@ -409,7 +409,7 @@ class Module:
         Args:
           col: The collection, such as `'params'`.
           name: The name of the variable in the module.
-          default: What to return where the collection has no such variable.
+          default: The value to return if the collection has no such variable.
 
         Returns:
           An array, a box around one, or any other tree: the stored object itself, not a copy.
@@ -447,12 +447,13 @@ class Module:
 
         Args:
           col, name: The collection, and the name in it.
-          value: What is added.
-          reduce_fn: Takes what is collected and `value`; by default it appends to a tuple.
-          init_fn: Gives what is collected at first, an empty tuple by default.
+          value: The value to add.
+          reduce_fn: Takes the variable's old value and `value`, and returns the new one; by default
+            it appends to a tuple.
+          init_fn: Returns the variable's first value, an empty tuple by default.
 
         Returns:
-          Whether the collection is mutable; if not, nothing happens.
+          Whether the collection is mutable; if it is not, the value is dropped.
         """
         mutable = self.is_mutable_collection(col)
         if mutable:
@@ -465,14 +466,14 @@ class Module:
         """Draw a key from a stream; no other module and no other call draws the same (LIN-8d).
 
         Args:
-          name: The stream. If no key was passed for it, that of `params` serves.
+          name: The stream. If no key was passed for it, the stream `params` is used.
 
         Returns:
           A key of `jax.random`, which follows from the stream, the path, and how often the module
           has drawn from the stream.
 
         Raises:
-          InvalidRngError: No key was passed for either (LIN-8e).
+          InvalidRngError: No key was passed for the stream, and none for `params` (LIN-8e).
         """
         scope, stream = self._scope, name if self.has_rng(name) else "params"
         if stream not in scope.rngs:
@@ -490,7 +491,7 @@ class Module:
 
     @property
     def variables(self) -> dict[str, Any]:
-        """What each collection holds for this module, boxes and all."""
+        """The variables of this module by collection, in their boxes."""
         return self._scope.at(self.path)
 
     def clone(self, *, parent: Any = None, **changes: Any) -> Self:
@@ -567,7 +568,7 @@ class Module:
         """Call the module with variables; they stay as they are (LIN-1b).
 
         Args:
-          variables: What `init` returned, or a tree of that structure: collections, nested by path.
+          variables: The collections that `init` returned, or others, nested by path as these are.
           args, kwargs: The arguments of the call.
           rngs: A key for each stream, in a mapping, or one key for all streams.
           method: The name of a method, or a function whose first argument is the module; `None`
@@ -625,7 +626,7 @@ class Module:
     def _bound_for_run(
         self, variables: Mapping[str, Any], rngs: Any, mutable: Filter, **settings: Any
     ) -> Self:
-        """A bound copy; `settings` are those of its scope. What it captures may be sown."""
+        """A bound copy with `settings` in its scope; `capture` makes 'intermediates' mutable."""
         if not _are_collections(variables):
             raise errors.ModuleError(
                 f"Tried to bind a {type(self).__qualname__} to variables that are no collections. "

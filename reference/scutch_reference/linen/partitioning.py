@@ -112,9 +112,9 @@ def param_with_axes(
     """Read or make a parameter with logical names, constrained by the rules in context (LOG-8).
 
     Args:
-      name, init_fn, init_args, init_kwargs: As for `Module.param`, which says what is raised.
+      name, init_fn, init_args, init_kwargs: As for `Module.param`, which lists the errors.
       axes: A logical name or `None` for each axis.
-      module: The module; `None` means the one of which a method runs.
+      module: The module; `None` means the module whose method runs.
 
     Returns:
       The parameter without its box: an array, or a tree of arrays.
@@ -138,10 +138,10 @@ def variable_with_axes(
     """Return a handle on a variable with logical names, which is made where it is missing.
 
     Args:
-      collection, name, init_fn, init_args, init_kwargs: As for `Module.variable`, which says what
-        is raised.
+      collection, name, init_fn, init_args, init_kwargs: As for `Module.variable`, which lists the
+        errors.
       axes: A logical name or `None` for each axis.
-      module: The module; `None` means the one of which a method runs.
+      module: The module; `None` means the module whose method runs.
       fallback: As for `with_logical_constraint`.
 
     Returns:

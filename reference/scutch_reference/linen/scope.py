@@ -1,4 +1,4 @@
-"""Where modules find their variables and keys: the scope of one run, and filters of names.
+"""The scope of one run, which has the variables and keys of modules, and filters of names.
 
 Linen keeps variables in *collections*, such as `params` and `batch_stats`: nested dictionaries that
 lead from a collection through the names of modules (the *path* of a module) to a variable. Keys for
@@ -43,7 +43,7 @@ def matches(choice: Filter, name: str) -> bool:
 
     Args:
       choice: A name, which takes itself; `True` for all names and `False` for none; a `DenyList`;
-        or a collection of filters, which takes what any of them takes.
+        or a collection of filters, which takes a name if any of them takes it.
       name: The name of a collection or a stream.
     """
     if isinstance(choice, DenyList):
@@ -97,7 +97,7 @@ def put(tree: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
     Args:
       tree: The outermost dictionary, which is changed.
       path: At least one key; all but the last lead to dictionaries.
-      value: What the last key leads to afterwards.
+      value: The value to write under the last key.
     """
     for key in path[:-1]:
         tree = tree.setdefault(key, {})
@@ -154,16 +154,16 @@ class NamesInUse(set[tuple[str, str | None]]):
 
 @dataclass
 class Scope:
-    """What one run of `init`, of `apply`, or of the body of a lifted transformation works on.
+    """The variables, keys and settings of one run of `init`, `apply`, or the body of a lift.
 
     Args:
-      variables: What each collection holds, nested by the paths of modules; changed in place.
+      variables: The collections, nested by the paths of modules; changed in place.
       mutable: Which collections may change.
       rngs: A key for each stream.
       initializing: Whether `init` runs.
-      making: Whether only missing variables are made, and those that are there keep their values.
-      capture: Which outputs are sown: `True` for those of `__call__`, or a predicate of module and
-        method name.
+      making: Whether only missing variables are written, and present ones keep their values.
+      capture: Which outputs are sown: `True` for the outputs of `__call__`, or a predicate of a
+        module and a method name.
       counts: How many keys were drawn, by path and stream.
     """
 
@@ -182,14 +182,14 @@ class Scope:
         return changed
 
     def at(self, path: Path, choice: Filter = True) -> dict[str, Any]:
-        """Return what collections hold for the module at a path.
+        """Return the variables of the module at a path, by collection.
 
         Args:
           path: The path of the module.
           choice: The filter of collections.
 
         Returns:
-          A dictionary by collection, without those that hold nothing there.
+          A dictionary by collection, without the collections that have no variables at the path.
         """
         found = {name: tree for name, tree in self.variables.items() if matches(choice, name)}
         for key in path:

@@ -1,9 +1,9 @@
-"""What training changes, in one pytree: step, parameters and the optimizer's state (document 002).
+"""The state of training as one pytree of step, parameters and optimizer state (document 002).
 
 An *optimizer* here is a gradient transformation as optax has them: an object with `init(params)`,
-which returns the state of the optimizer, and `update(grads, state, params)`, which returns what to
-add to the parameters, and the next state. It maps over the parameters with `jax.tree.map`, so that
-its state has boxes where the parameters have them.
+which returns the state of the optimizer, and `update(grads, state, params)`, which returns the
+updates to add to the parameters, and the next state. It maps over the parameters with
+`jax.tree.map`, so that its state has boxes where the parameters have them.
 
 >>> from types import SimpleNamespace
 >>> import jax.numpy as jnp
@@ -30,7 +30,7 @@ class TrainState(Node):
 
     Args:
       step: How many updates there were: an integer, or an integer array without axes.
-      apply_fn: What computes the model, usually `model.apply`; static.
+      apply_fn: The function that computes the model, usually `model.apply`; static.
       params: A tree of parameters.
       tx: The optimizer; static.
       opt_state: The state of the optimizer.
@@ -47,7 +47,7 @@ class TrainState(Node):
         """Return the state before the first step.
 
         Args:
-          apply_fn, params, tx: Those of the state.
+          apply_fn, params, tx: The fields of these names.
           fields: The fields that a subclass adds.
 
         Returns:

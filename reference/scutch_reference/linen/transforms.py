@@ -1,8 +1,8 @@
-"""Branches of modules, and targets that are made of targets: the rarer lifted transformations.
+"""The rarer lifted transformations, such as branches, mapped variables and nested scans.
 
 Two kinds of functions are here. `cond`, `switch` and `while_loop` take functions and a module that
-is bound already, and call them with it. The others take a *target*, as `lift` calls a module class
-or a function of a module, and return one that does more: `map_variables` shows it other variables,
+is bound already, and call them with it. The others take a *target*, which is a module class or a
+function of a module, and return a new target: `map_variables` shows it other variables,
 `add_metadata_axis` names an axis, `remat_scan` repeats it, `fold_rngs` gives it keys of its own.
 
 Where variables are handed to user code, to be mapped, they are those *of the module*: collections
@@ -55,7 +55,7 @@ def switch(
       variables, rngs: Filters of the collections and streams that are visible inside.
 
     Returns:
-      The output of the branch; its changes are made.
+      The output of the branch; its changes of variables are written to the module.
     """
     calls = [call_of(branch, mdl, operands) for branch in branches]
     functions, held, keys = zip(*[call.pure(variables, rngs) for call in calls], strict=True)
@@ -81,7 +81,7 @@ def cond(
       mdl, operands, variables, rngs: As for `switch`.
 
     Returns:
-      The output of the branch; its changes are made.
+      The output of the branch; its changes of variables are written to the module.
     """
     index = jax.numpy.asarray(pred, bool).astype(int)
     return switch(index, (false_fun, true_fun), mdl, *operands, variables=variables, rngs=rngs)
@@ -109,7 +109,7 @@ def while_loop(
         filter takes are not visible.
 
     Returns:
-      The last carry; changes of the carried collections are made.
+      The last carry; changes of the carried collections are written to the module.
     """
     outer = call_of(body_fn, mdl, (init,))
     asked = {name: chosen(split_rngs, name) for name in outer.scope.rngs}
@@ -155,9 +155,9 @@ def map_variables(
     Args:
       target: A module class, or a function whose first argument is a module.
       mapped_collections: A filter of the collections that are mapped.
-      trans_in_fn: What the module sees of its variables: a function of collections.
-      trans_out_fn: The inverse, for variables that are made or changed.
-      init: Whether the module makes its variables in `init`; else they must be there.
+      trans_in_fn: A function from the stored collections to the collections that the module sees.
+      trans_out_fn: The inverse, for variables that the module makes or changes.
+      init: Whether the module makes its variables in `init`; if not, they must exist already.
       mutable: Whether mapped collections may change.
       rngs, variables: Filters of the streams and of the other collections that are visible.
       methods: The methods to lift; `__call__` by default.
@@ -199,11 +199,12 @@ def renamed_inside(
 
     Args:
       target: A module class, or a function whose first argument is a module.
-      prefix: What the name of the new class begins with.
+      prefix: The beginning of the name of the new class.
       axes: By filters of collections, the axis, `In(axis)`, `Out(axis)`, or `None`.
-      params: What is told of the axis: its name, under `PARTITION_NAME`.
+      params: The parameters for `remove` and `add`: the axis name under `PARTITION_NAME`.
       methods: The methods to lift; `__call__` by default.
-      remove, add: What renames a tree: `remove(tree, axis, params)`.
+      remove, add: Functions that remove and add the axis name in a tree, called as
+        `remove(tree, axis, params)`.
 
     Returns:
       The target, lifted: a module class, or a function whose first argument is a module.
@@ -233,7 +234,8 @@ def add_metadata_axis(
     Args:
       target: A module class, or a function whose first argument is a module.
       variable_axes: By filters of collections, the axis, or `None`.
-      metadata_params: What boxes are told of the axis: its name, under `PARTITION_NAME`.
+      metadata_params: The parameters for the boxes' `add_axis` and `remove_axis`: the axis name
+        under `PARTITION_NAME`.
       methods: The methods to lift; `__call__` by default.
 
     Returns:
@@ -295,7 +297,7 @@ def remat_scan(
 
 
 def fold_rngs(target: F, variables: Filter = True, rngs: Filter = True) -> F:
-    """Give a module keys that are drawn for it from the streams, one for each.
+    """Call a module with new keys, one drawn from each stream of the caller.
 
     Args:
       target: A module class, or a function whose first argument is a module.

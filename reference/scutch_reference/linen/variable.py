@@ -1,7 +1,7 @@
 """The handle on a variable of a bound module, through which a method reads and assigns its value.
 
-A variable may lie in a box. The handle shows the value without it, and puts what is assigned into
-the same box, so that a method need not know of boxes (LIN-8n).
+A variable may lie in a box. The handle reads the value without the box, and puts an assigned value
+into the same box, so that a method need not know of boxes (LIN-8n).
 
 >>> from scutch_reference import Partitioned, linen
 >>> class Count(linen.Module):
@@ -28,8 +28,8 @@ class Variable:
 
     Args:
       module: The module, which reads and writes the variables of its scope.
-      collection, name: Where the variable lies.
-      unbox: Whether `value` is what is in the box, if there is a box.
+      collection, name: The collection of the variable, and its name in the module.
+      unbox: Whether `value` reads the variable without its box.
     """
 
     module: Any
@@ -39,10 +39,10 @@ class Variable:
 
     @property
     def value(self) -> Any:
-        """The value, without its boxes; one of its structure goes into the boxes (LIN-8n).
+        """The value without its boxes; an assigned value of its structure gets them (LIN-8n).
 
         Raises:
-          ModifyScopeVariableError: It is assigned, and the collection is not mutable.
+          ModifyScopeVariableError: A value is assigned, and the collection is not mutable.
         """
         value = self.module.get_variable(self.collection, self.name)
         return meta.unbox(value) if self.unbox else value

@@ -113,13 +113,13 @@ class MultiHeadAttention(Module):
       deterministic: Whether none is dropped; `eval` and `train` set it.
       precision: The precision of the products.
       kernel_init, bias_init: Make the parameters.
-      out_kernel_init, out_bias_init: Make those of the map of the outputs; by default the same.
+      out_kernel_init, out_bias_init: Make the parameters of the output map; by default the same.
       use_bias: Whether the maps have biases.
       attention_fn: Computes the outputs of the heads, as `dot_product_attention` does.
       decode: True is refused: there is no cache of earlier keys and values.
       keep_rngs: Whether the layer keeps a stream for dropout.
       kernel_metadata, bias_metadata: Metadata of the parameters.
-      out_kernel_metadata, out_bias_metadata: Those of the map of the outputs; by default the same.
+      out_kernel_metadata, out_bias_metadata: Metadata of the output map; by default the same.
       dtype: The dtype of the computation; by default that to which inputs and parameters promote.
       param_dtype: The dtype of the parameters.
       rngs: Seed streams; `params` is drawn from, and `dropout` is forked.
@@ -198,7 +198,7 @@ class MultiHeadAttention(Module):
         """Take the options of `nnx.view` for this layer.
 
         Args:
-          deterministic: That of the layer from now on, if it is not None.
+          deterministic: The new `deterministic` of the layer, if it is not None.
         """
         if deterministic is not None:
             self.deterministic = deterministic
@@ -217,17 +217,17 @@ class MultiHeadAttention(Module):
         out_sharding: Any = None,
         qkv_sharding: Any = None,
     ) -> Array:
-        """Return what the queries attend to.
+        """Return for each query the values weighted by attention, projected to `out_features`.
 
         Args:
           inputs_q: Inputs of shape (..., queries, in_features).
-          inputs_k: Those of the keys, (..., keys, in_kv_features); by default `inputs_q`.
-          inputs_v: Those of the values; by default `inputs_k`.
+          inputs_k: Inputs of the keys, of shape (..., keys, in_kv_features); by default `inputs_q`.
+          inputs_v: Inputs of the values; by default `inputs_k`.
           mask: Booleans that broadcast to (..., heads, queries, keys): which keys count.
-          deterministic: Wins over that of the layer, if it is not None.
+          deterministic: Overrides the layer's `deterministic`, if it is not None.
           rngs: Seed streams, or one, in place of the layer's own.
-          decode: Wins over that of the layer, if it is not None.
-          is_causal: Whether a query sees the keys up to its own place alone.
+          decode: Overrides the layer's `decode`, if it is not None.
+          is_causal: Whether a query sees only the keys up to its own position.
           out_sharding: The sharding of the result, where the mesh has Explicit axes.
           qkv_sharding: The sharding of queries, keys and values.
 

@@ -78,18 +78,18 @@ class CallSignature:
       parameters: The names of the positional parameters of the function.
       static: Which arguments are static.
       types: The types of the arguments.
-      names: The names of those that are keywords.
-      with_objects: The numbers of the containers that have objects inside; None before anybody has
-        looked into them.
+      names: The names of the keyword arguments, which are the last.
+      with_objects: The numbers of the containers that have objects inside; None if the containers
+        have not been searched yet.
       fixed: Names that a partial function binds, and the call does not pass.
 
     Attributes:
       roots, plain, statics: Numbers of arguments by their role.
-      roots_of, plain_of: Functions that pick these of a sequence of all arguments.
-      containers: Numbers of arguments that may have objects inside; None has looked yet.
-      only_objects: Whether all roots are objects themselves, of which the first can keep a plan.
+      roots_of, plain_of: Functions that pick the roots, or the plain arguments, of all arguments.
+      containers: Numbers of arguments that may have objects inside and are not searched yet.
+      only_objects: Whether all roots are objects themselves; then the first can keep a plan.
       positional: The number of positional arguments.
-      labels: What each argument is called in messages.
+      labels: The name of each argument in messages.
     """
 
     def __init__(
@@ -151,13 +151,14 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def unbound(function: Any) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """Return a function and what is bound to it, as arguments, whose changes come out (JIT-7).
+    """Separate a function from its bound arguments, so that they are lifted, too (JIT-7).
 
     Args:
       function: A function; a method of an object, a partial function, or a callable object.
 
     Returns:
-      The function itself, positional and keyword arguments.
+      The function itself, and its bound positional and keyword arguments. The object of a method,
+      or a callable object, is the first positional argument.
     """
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}

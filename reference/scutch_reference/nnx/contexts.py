@@ -1,7 +1,8 @@
 """Contexts of updates: objects that go through a transformation of JAX in functional form.
 
-What happens to an object inside a transformation of plain JAX, changes of structure included, comes
-out in four steps, two outside and two inside; lifted transformations need none of them:
+A function that runs inside a transformation of plain JAX changes copies of objects. Four steps, two
+outside and two inside, apply these changes, of values and of structure, to the real objects. Lifted
+transformations need none of the steps:
 
     inside               (2) merge  ->  the function  ->  (3) split
                               ^                               |
@@ -9,8 +10,8 @@ out in four steps, two outside and two inside; lifted transformations need none 
     outside              (1) split                        (4) merge
 
 Words: a context *numbers* the nodes that it splits. (2) makes new nodes and remembers the number
-of each, so that (3) can number them alike, and new ones on from there. (4) finds the real objects
-by their numbers, and changes them; nodes with new numbers are made.
+of each. (3) gives these nodes the same numbers, and numbers further nodes on from there. (4) finds
+the real nodes by their numbers and changes them; it makes a node for each new number.
 
 >>> import jax
 >>> from scutch_reference import nnx
@@ -50,12 +51,12 @@ from .variables import Variable
 
 @dataclass
 class UpdateContext:
-    """What is known of the objects on both sides of one transformation.
+    """The nodes on both sides of one transformation, numbered alike.
 
     Args:
       tag: The name of the context; None for one without a name.
-      outside: The real objects; the place of one is its number.
-      inside: The nodes that stand for them inside, by the same numbers.
+      outside: The real nodes; the number of a node is its index.
+      inside: The nodes that stand for them inside the transformation, by the same numbers.
     """
 
     tag: Hashable
@@ -92,7 +93,7 @@ def current_update_context(tag: Hashable) -> UpdateContext:
       tag: The name of the context.
 
     Raises:
-      LiftingError: None is.
+      LiftingError: No context of this name is active.
     """
     found = UpdateContext(None) if tag is None else _active.get({}).get(tag)
     if found is None:
@@ -105,7 +106,7 @@ class SplitContext:
     """Splits objects, and numbers their nodes.
 
     Args:
-      nodes: Those that have numbers already; the place of one is its number. Others are added.
+      nodes: The numbered nodes; the number of a node is its index. `split` appends new ones.
     """
 
     nodes: list[Any]
@@ -128,20 +129,20 @@ class SplitContext:
 
 @dataclass
 class MergeContext:
-    """Merges objects; where a node has the number of one that is known, that one is changed.
+    """Merges objects; changes a known node in place, and makes a node for each other number.
 
     Args:
-      nodes: The known nodes by their numbers; others are added.
+      nodes: The known nodes by their numbers; `merge` adds the nodes that it makes.
     """
 
     nodes: dict[int, Any]
 
     def merge(self, graphdef: GraphDef[Any], /, *states: Any) -> Any:
-        """Return an object of this structure with these leaves; see `nnx.merge`.
+        """Return an object with the structure `graphdef` and the leaves of states; see `nnx.merge`.
 
         Args:
-          graphdef: What `SplitContext.split` has returned.
-          *states: The states, likewise.
+          graphdef: The definition that `SplitContext.split` returned.
+          *states: The states that it returned.
 
         Raises:
           TraceLevelError: An object that is known was made outside the transformation that runs.
@@ -166,17 +167,17 @@ def split_context(ctxtag: Hashable = None) -> Iterator[SplitContext]:
     """Split objects that share nodes, outside (1) or inside (3) a transformation (JIT-1).
 
     Args:
-      ctxtag: The name of the `update_context`; without one, only what is split here is numbered
-        alike.
+      ctxtag: The name of the `update_context`; without one, only objects that are split in this
+        block share their numbers.
 
     Yields:
-      What splits.
+      The `SplitContext`.
 
     Raises:
       LiftingError: There is no context of this name.
     """
     update = current_update_context(ctxtag)
-    # What has not come inside keeps its number, and is met by nobody.
+    # A node that did not come inside keeps its number, held by an object that no node equals.
     known = [update.inside.get(number, object()) for number in range(len(update.outside))]
     context = SplitContext(known)
     yield context
@@ -188,11 +189,11 @@ def merge_context(ctxtag: Hashable = None, inner: bool | None = None) -> Iterato
     """Merge objects that share nodes, inside (2) or outside (4) a transformation (JIT-1).
 
     Args:
-      ctxtag: The name of the `update_context`; without one, all nodes are made.
-      inner: Whether this is inside; needed with a name.
+      ctxtag: The name of the `update_context`; without one, all nodes are new.
+      inner: Whether this block is inside the transformation; needed with a name.
 
     Yields:
-      What merges.
+      The `MergeContext`.
 
     Raises:
       LiftingError: There is no context of this name, or `inner` is missing.
@@ -207,7 +208,7 @@ def merge_context(ctxtag: Hashable = None, inner: bool | None = None) -> Iterato
 
 
 class NodeStates(NamedTuple):
-    """What `to_tree` puts in the place of an object: a tree of JAX with its leaves.
+    """Replaces an object in the output of `to_tree`; to JAX, a tree of the leaves of the object.
 
     Args:
       graphdef: The structure of the object.
@@ -238,7 +239,7 @@ def from_tree(tree: Any, /, *, is_inner: bool | None = None, ctxtag: Hashable = 
     """Make objects of the `NodeStates` in a tree; inverse of `to_tree` (OBJ-10).
 
     Args:
-      tree: What `to_tree` has returned, maybe with other leaves.
+      tree: A tree that `to_tree` returned; its leaves may have been replaced.
       is_inner: The `inner` of `merge_context`.
       ctxtag: The name of the `update_context`, if there is one.
 

@@ -81,6 +81,6 @@ def updating_graph(option: bool | None) -> bool:
     """Return the option `graph_updates`, or its default where it is None.
 
     Args:
-      option: What a call gives.
+      option: The option of a call, or None.
     """
     return set_graph_updates.current_value() if option is None else option

@@ -1,18 +1,19 @@
-"""Effects: what a function did to the objects that it was given.
+"""Effects: the changes that a function made to the objects that it was given.
 
-Inside a transformation, a function works on copies of the objects. Then `report` compares the
-copies with what they were. The arrays that changed go out through the transformation, in the groups
-of the frame; all else that happened is static: an `Effects`. Outside, `commit` makes the real
-objects what the copies have become:
+Inside a transformation, a function works on copies of the objects. Then `report` compares each copy
+with its structure and leaves before the call. The transformation outputs the arrays that changed,
+in the groups of the frame; all other changes are static data, an `Effects`. Outside, `commit` makes
+the same changes to the real objects:
 
     outside              commit: objects <- effects + arrays
                                      ^
     transformation                   |
     inside               report: copies -> effects + arrays
 
-Words: a *source* is where a value comes from: the number of a leaf of the input, or a group and an
-index in it. A node is *known* if it was there before the call; others are *new*, and numbered on
-from the known ones. A *rewrite* is a node that is new or has another structure.
+Words: a *source* tells where to get a value: it is the number of an input leaf, or the number of a
+group of output arrays and an index in it. A node is *known* if the arguments contained it before
+the call; other nodes are *new*, and are numbered on from the known ones. A *rewrite* describes a
+node that is new or has another structure.
 """
 
 from bisect import bisect_right
@@ -42,7 +43,7 @@ from .variables import Variable
 
 # The number of a group of arrays that come out, and the index in it.
 Source = tuple[int, int]
-# Calls the function on the copies of the objects; gets the frame, the nodes, and the call itself.
+# Gets the frame, the copies of the nodes, and a function without parameters; calls that function.
 Inside = Callable[[Frame, list[Any], Callable[[], Any]], Any]
 
 
@@ -55,12 +56,12 @@ class Rewrite(NamedTuple):
 
 
 class Effects:
-    """What a function did to the objects it was given, without the arrays.
+    """The changes that a function made to its objects, with sources in place of arrays.
 
     It travels through JAX as a pytree node without leaves.
 
     Args:
-      changed: The sources of leaves that have another value, by number.
+      changed: The source of the new value of each changed leaf, by the number of the leaf.
       rewrites: Nodes that are new or have another structure.
       returned: The numbers of the objects in the output, in their order.
     """
@@ -89,13 +90,13 @@ def runner(
     Args:
       frame: The frame of the call.
       function: The user's function.
-      inside: Calls it on the copies; see `Inside`.
+      inside: Calls the user's function on the copies; see `Inside`.
       statics: The static arguments.
-      structural: Whether changes of structure come out, and not only values and metadata.
+      structural: Whether to output changes of structure, beside values and metadata.
 
     Returns:
-      A function. It gets what `frame.arguments` makes, calls the user's function on copies of the
-      objects, and returns what `report` returns.
+      A function of the arguments that `frame.arguments` arranges. It calls the user's function on
+      copies of the objects, and returns the result of `report`.
     """
 
     def run(*arguments: Any) -> Any:
@@ -111,22 +112,23 @@ def runner(
 def report(
     frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any, *, structural: bool = True
 ) -> tuple[Effects, tuple[Any, ...], Any]:
-    """Compare copies of objects with what they were before a function got them (JIT-1).
+    """Compare copies of objects with their state before the call, and collect the changes (JIT-1).
 
     Args:
       frame: The frame of the call.
       nodes: The copies by number.
-      leaves: The values that their leaves had.
-      out: What the function returned.
-      structural: Whether changes of structure come out, and not only values and metadata.
+      leaves: The values of their leaves before the call.
+      out: The output of the function.
+      structural: Whether to output changes of structure, beside values and metadata.
 
     Returns:
       The effects, the arrays of each group, and the output without objects.
 
     Raises:
-      AliasingError: An object that is returned has another value by the prefix of the output, or
-        two places of it give a new one different values.
-      TraceLevelError: An object that was captured comes out; a copy of it would.
+      AliasingError: The prefix of the output gives a returned variable another value than the
+        prefix of its argument; or it gives two occurrences of a new variable different values.
+      TraceLevelError: The output or an argument contains an object of another trace level, such as
+        one that the function captured; only a copy of it could be returned.
     """
     walk = Walk(nodes)
     objects = {
@@ -153,7 +155,7 @@ def report(
 
 
 def _without_objects(walk: Walk, out: Any, root: int) -> tuple[Any, list[tuple[Path, Ref]]]:
-    """An output with a mark for each object, and the objects; new ones are described."""
+    """Replace objects in an output by marks; return paths and numbers, and describe new objects."""
     returned: list[tuple[Path, Ref]] = []
 
     def is_node(value: Any) -> bool:
@@ -170,10 +172,11 @@ def _without_objects(walk: Walk, out: Any, root: int) -> tuple[Any, list[tuple[P
 
 
 class _Comparison:
-    """The arrays that come out, and where the value of each leaf is to be found outside.
+    """The arrays to output, and the source of the value of each leaf.
 
-    `groups` are those of the known leaves, and `must` tells whether one comes out in any case: it
-    always does, or an occurrence in the output has changed its prefix.
+    `groups` has the group of each known leaf. `must` has whether a known leaf is output even if it
+    is unchanged: because the frame says so (`always_out`), or because an occurrence of the leaf in
+    the output gives it another prefix value.
     """
 
     def __init__(
@@ -201,9 +204,10 @@ class _Comparison:
         self.new = self._of_new_variables(ways if len(frame.groups) > 1 else (), structural)
 
     def _of_new_variables(self, ways: Any, structural: bool) -> dict[int, Any]:
-        """The value that prefixes give each new variable in the output, on which they must agree.
+        """Return the prefix value of each new variable in the output, by number.
 
-        An argument is a place of it, too, if changes of structure come out.
+        All occurrences of a variable must have the same value. Occurrences in an argument count
+        only if changes of structure are output (`structural`).
         """
         known, arguments = len(self.frame.definition.nodes), len(self.walk.nodes[0])
         found: dict[int, tuple[Path, Any]] = {}
@@ -220,7 +224,7 @@ class _Comparison:
         return {number: value for number, (_, value) in found.items()}
 
     def is_rewritten(self, number: int) -> bool:
-        """Send the leaves of a known node that changed; tell whether it must be rewritten, too."""
+        """Output the changed leaves of a known node; return whether the node needs a rewrite."""
         old, node = self.frame.definition, self.walk.described[number]
         is_same = number < len(old.nodes) and node == old.nodes[number]
         if number >= len(old.nodes) or not (is_same or issubclass(node.type, Variable)):
@@ -234,17 +238,17 @@ class _Comparison:
         return not is_same or (in_trees and len(self.changed) > before)
 
     def is_new_or_alike(self, number: int) -> bool:
-        """Whether a node is new, or a variable of the type that it had: its metadata may differ."""
+        """Whether a node is new, or a known variable of the same type (its metadata may differ)."""
         known, node = self.frame.definition.nodes, self.walk.described[number]
         return number >= len(known) or (
             node.type is known[number].type and issubclass(node.type, Variable)
         )
 
     def sources_of_leaves(self, number: int) -> list[int | Source]:
-        """Send those leaves of a node that are not to be found outside; tell all their sources."""
+        """Return the source of each leaf of a node; first output leaves that the caller lacks."""
         is_variable = isinstance(self.walk.nodes[number], Variable)
         known, sources = len(self.frame.definition.nodes), []
-        # The value of a known variable is among the leaves that changed, if it did.
+        # `self.changed` has the new value of a known variable.
         leaves = [] if is_variable and number < known else self.walk.leaves[number]
         for container, key, path in leaves:
             leaf = self.walk.nodes[number] if is_variable else container[key]
@@ -256,7 +260,7 @@ class _Comparison:
         return sources
 
     def _send(self, value: Any, group: int) -> Source:
-        """Add a value to the arrays of a group, and return where it is."""
+        """Append a value to the output arrays of a group, and return its (group, index)."""
         self.arrays[group].append(value)
         source = (group, len(self.arrays[group]) - 1)
         self.sources[id(value), group] = source
@@ -264,22 +268,23 @@ class _Comparison:
 
 
 def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
-    """Make the real objects what the copies have become (JIT-1).
+    """Make the changes of the copies to the real objects (JIT-1).
 
-    The usual case, new values in variables of the running trace level, takes no walk over objects.
+    In the usual case no walk over the objects is needed: only values changed, and all objects are
+    of the running trace level.
 
     Args:
       call: The call.
-      effects: What happened.
+      effects: The changes.
       groups: The arrays of each group.
-      out: The output, with a mark for each object.
+      out: The output, with a mark in place of each object.
 
     Returns:
-      The output, with the objects.
+      The output, with the real objects in place of the marks.
 
     Raises:
-      TraceLevelError: An object that changed was made outside the transformation that runs; then
-        nothing changes.
+      TraceLevelError: An object to change was made outside the transformation that runs; then no
+        object is changed.
     """
     frame, plan, roots, leaves, _ = call
     level = trace_level()
@@ -301,7 +306,7 @@ def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
 
 
 def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: Any) -> None:
-    """Refuse to change an object of another trace level."""
+    """Raise a `TraceLevelError` if an object to change is of another trace level."""
     starts = frame.definition.first_leaves
     touched = {bisect_right(starts, number) - 1 for number in effects.changed}
     touched |= {each.number for each in effects.rewrites}
@@ -337,8 +342,8 @@ def rewrite_node(
     Args:
       nodes: The real nodes by number.
       rewrite: The number of the node, and its new description.
-      before: The description that it had; without one, a variable keeps its metadata.
-      values: The values of the leaves that are no variable's.
+      before: The old description of the node; without one, a variable keeps its metadata.
+      values: The values of the node's leaves; not used for a variable.
     """
     node, described = nodes[rewrite.number], rewrite.node
     if type(node) is not described.type:

@@ -3,8 +3,9 @@
 Words: a *path* is a tuple of the attribute names, keys and indices that lead from an object to one
 of its leaves. A *predicate* is a function of (path, value) that says whether the leaf is meant. A
 *filter* is anything that `to_predicate` turns into a predicate: a type, which takes variables of
-it; a string, which takes what has it as `tag`; True or `...` for everything; False or None for
-nothing; a list or tuple of filters for what any of them takes; or a predicate.
+it; a string, which takes values with this `tag`; True or `...`, which takes every leaf; False or
+None, which takes no leaf; a list or tuple of filters, which takes a leaf if any of them does; or a
+predicate.
 
 >>> takes = to_predicate([int, PathContains("bias")])
 >>> takes(("layer", "kernel"), 1.0), takes(("layer", "bias"), 1.0), takes((), 1)
@@ -43,7 +44,7 @@ class WithTag:
     """Takes values with this tag (OBJ-3).
 
     Args:
-      tag: What the attribute, or metadata entry, `tag` of a value is to be.
+      tag: The string that the attribute, or metadata entry, `tag` of a value must equal.
     """
 
     tag: str
@@ -90,7 +91,7 @@ class PathIn:
 
 @dataclass(frozen=True)
 class Any:
-    """Takes what at least one of its filters takes; without filters nothing (OBJ-3).
+    """Takes a leaf if at least one of its filters takes it; without filters, no leaf (OBJ-3).
 
     Args:
       *filters: The filters.
@@ -107,7 +108,7 @@ class Any:
 
 
 class All(Any):
-    """Takes what all of its filters take; without filters everything (OBJ-3).
+    """Takes a leaf if all of its filters take it; without filters, every leaf (OBJ-3).
 
     Args:
       *filters: The filters.
@@ -119,10 +120,10 @@ class All(Any):
 
 
 class Not(Any):
-    """Takes what its filter does not take (OBJ-3).
+    """Takes a leaf if its filter does not take it (OBJ-3).
 
     Args:
-      *filters: The filter; of several, what none of them takes.
+      *filters: The filter; if there are several, none of them may take the leaf.
     """
 
     def __call__(self, path: Path, value: Anything) -> bool:

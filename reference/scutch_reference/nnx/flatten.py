@@ -63,7 +63,7 @@ ATOM = "static data without parts"
 OTHER = "to be looked into: static data, or a container without identity"
 
 LEAVES = "numbers are leaves"
-"""Says of an argument that numbers beside the objects in it are leaves, as they are for JAX."""
+"""An option of `Walk`: bare numbers beside objects in an argument are leaves, as for JAX."""
 
 
 def _kind(cls: type[Any]) -> str:
@@ -112,7 +112,7 @@ def _keeps_its_children(cls: Any) -> bool:
 
 
 def keys_in(node: Any) -> Any:
-    """Return the path entries of what is directly in a node, in their order."""
+    """Return the attribute names (sorted), keys or indices of the items of a node, in order."""
     inside = contents(node)
     if isinstance(inside, list):
         return range(len(inside))
@@ -120,7 +120,7 @@ def keys_in(node: Any) -> Any:
 
 
 def structure_and_parts(value: Any) -> tuple[Any, list[Any]]:
-    """Return what a check remembers of a value: a structure to compare, and the very parts."""
+    """Return a structure, which a check compares by `==`, and the parts, compared by identity."""
     if isinstance(value, list):
         return None, list(value)
     if type(value) in _DICTS:
@@ -133,14 +133,14 @@ class Walk:
     """One walk over a graph, depth first.
 
     Args:
-      known: Nodes that have the first numbers, and are described only when `describe` asks for it.
+      known: Nodes that get the first numbers; they are described only when `describe` is called.
 
     Attributes:
       nodes: The nodes by number.
       index: Their numbers by `id`.
-      described: Their descriptions; None before they are made.
+      described: The description of each node; None until it is described.
       leaves: For each node its leaves, as container, key and path.
-      checks: What to compare to know that the graph is the same still.
+      checks: The mutable values that report no changes, each with its structure and parts.
       repeated: Numbers of nodes that occur more than once.
     """
 
@@ -158,10 +158,10 @@ class Walk:
         Args:
           node: The node.
           path: A path that leads to it.
-          numbers: `LEAVES` if numbers that lie directly in it are leaves; see there.
+          numbers: `LEAVES` if bare numbers directly in the node are leaves; else None.
 
         Returns:
-          Its number: its place among the nodes.
+          Its number, which is its index in `nodes`.
         """
         index = self.index.setdefault(id(node), len(self.nodes))
         if index < len(self.nodes):

@@ -1,14 +1,14 @@
-"""Frames: what a lifted function knows about calls with arguments of one structure.
+"""Frames: the precomputed part of all calls of a lifted function with arguments of one structure.
 
 A frame is made when a function is first called with arguments of a new structure, and is looked up
-in every later call. It says what the prefixes of the transformation (shardings, specs, axes) give
-each leaf, how the leaves are passed to JAX, and how an error of JAX is told in the user's words.
+in every later call. It holds the prefix value of each leaf (a sharding, a spec or an axis). It
+arranges the leaves as arguments for JAX, and makes errors of JAX name the user's argument and path.
 
-Words: the *leaf prefix* of a leaf is the value that the prefix of its argument gives it. Leaves
-come out of the transformation in *groups* of those with the same value, so that JAX sees one prefix
-for each group. Paths begin with the number of a root; the output has the next number. A frame knows
-neither the transformation nor the real objects: what it needs of them is handed in, so that objects
-that are bound to a function die with it.
+Words: the *leaf prefix* of a leaf is the value that the prefix of its argument gives it. The
+transformation outputs leaves in *groups* with the same leaf prefix, so that JAX sees one prefix for
+each group. Paths begin with the number of a root; the output has the next number. A frame refers
+neither to the transformation nor to the real objects. Callers pass in the values that it needs, so
+that objects that are bound to a function die with it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,10 +37,10 @@ class PrefixRules(NamedTuple):
     """How a transformation reads prefixes.
 
     Args:
-      what: What the values are called in messages: shardings, specs, axes.
+      what: The word for prefix values in messages, such as shardings, specs or axes.
       default: The value where a prefix says None.
-      none_is_free: Whether None leaves the choice to another occurrence of the same variable, such
-        as in the output.
+      none_is_free: Whether a variable with None at one occurrence takes the value of another
+        occurrence, such as one in the output.
       moves_committed: Whether an array that the user has put on devices may be laid out anew on
         them; on others it stays where it is.
     """
@@ -52,14 +52,14 @@ class PrefixRules(NamedTuple):
 
 
 class Frame:
-    """What is known about calls with arguments of one structure.
+    """The precomputed part of all calls with arguments of one structure.
 
     Args:
       rules: How the transformation reads prefixes.
       signature: The roles of the arguments.
       definition: The structure of the objects.
-      prefixes: The prefix of each argument, and at the end that of the output.
-      values: The values of the leaves in one such call.
+      prefixes: The prefix of each argument, then the prefix of the output.
+      values: The values of the leaves in one of these calls.
 
     Raises:
       AliasingError: The prefixes give two values to one variable (JIT-2).
@@ -69,11 +69,11 @@ class Frame:
     Attributes:
       leaf_prefixes: The value that the prefixes give each leaf.
       plain_prefixes: The prefix of each plain argument.
-      groups: The different values, one for each group of leaves that comes out.
-      outside: The prefix of what comes out of the transformed function.
-      always_out: Whether a leaf comes out though it is as before.
+      groups: The distinct prefix values; each stands for one group of output leaves.
+      outside: The prefix of the output of `transformed`, which is (effects, groups, output).
+      always_out: Whether each leaf is output even if it is unchanged.
       donated: Whether each leaf is donated; empty if none is.
-      placements: The shardings that leaves are to have before a call; empty if none is asked for.
+      placements: The sharding that each leaf must have before a call; empty if there are none.
       mesh: The mesh of specs.
       statics: The static arguments.
       transformed: The transformed function of arrays.
@@ -119,7 +119,7 @@ class Frame:
             check_fits(*each)
         leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
         at_first = list(map(self.prefix_at, self.paths, leaves))
-        further = (  # Occurrences of nodes that occurred before, and of what they lead to.
+        further = (  # Later occurrences of shared nodes, and of the nodes that they lead to.
             way
             for path, number, is_first in self.definition.occurrences
             if not is_first
@@ -128,7 +128,7 @@ class Frame:
         return self.reconciled(at_first, nodes, further)
 
     def where(self, place: Path | int) -> str:
-        """Return what a leaf is called in messages.
+        """Return the name of a leaf in messages, its argument and its path.
 
         Args:
           place: Its path, or its number.
@@ -164,7 +164,7 @@ class Frame:
     def reconciled(
         self, leaf_prefixes: Sequence[Any], nodes: Any, others: Iterable[tuple[Path, int, bool]]
     ) -> list[Any]:
-        """Return the values of leaves, on which all occurrences of a variable must agree (JIT-2).
+        """Return the prefix value of each leaf; occurrences of a variable must agree (JIT-2).
 
         Args:
           leaf_prefixes: The value of each leaf, by the first occurrence of its variable.
@@ -172,8 +172,8 @@ class Frame:
           others: The other occurrences of nodes.
 
         Returns:
-          The value of each leaf, in the order of the leaves. Where `rules.none_is_free`, a value of
-          None gives way to that of another occurrence.
+          The value of each leaf, in the order of the leaves. With `rules.none_is_free`, the value
+          of another occurrence replaces None.
 
         Raises:
           AliasingError: Two occurrences of a variable have different values.
@@ -187,7 +187,7 @@ class Frame:
         return found
 
     def agreed(self, place: Path | int, first: Any, path: Path, variable: Any) -> Any:
-        """Return the value of a variable that occurs at two places, which must agree (JIT-2).
+        """Return the prefix value of a variable at two places, which must agree (JIT-2).
 
         Args:
           place: The path of the first place, or the number of the leaf.
@@ -196,7 +196,7 @@ class Frame:
           variable: The variable.
 
         Returns:
-          The value. Where `rules.none_is_free`, one of None gives way to that of the other place.
+          The value. With `rules.none_is_free`, None at one place is replaced by the other value.
 
         Raises:
           AliasingError: The two have different values.
@@ -214,7 +214,9 @@ class Frame:
         return first
 
     def arguments(self, values: Sequence[Any], plain: Sequence[Any]) -> tuple[Any, ...]:
-        """Return what JAX is called with; donated leaves are apart from the others.
+        """Return the arguments for JAX, the leaves and the plain arguments.
+
+        If leaves are donated, they form a list of their own, before the list of the other leaves.
 
         Args:
           values: One value for each leaf, such as its sharding.
@@ -226,11 +228,11 @@ class Frame:
         return list(compress(values, self.donated)), list(others), *plain
 
     def leaves_and_plain(self, leaves: Any, *others: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return leaves and plain arguments, as JAX passes them; inverse of `arguments`.
+        """Return all leaves, and the plain arguments; inverse of `arguments`.
 
         Args:
-          leaves: All leaves; where some are donated, the list of these alone.
-          *others: The plain arguments; where some leaves are donated, the list of the other leaves
+          leaves: All leaves; if some are donated, the list of the donated ones.
+          *others: The plain arguments; if some leaves are donated, the list of the other leaves
             comes before them.
 
         Returns:
@@ -242,10 +244,10 @@ class Frame:
         return [next(donated if gone else kept) for gone in self.donated], others[1:]
 
     def placed(self, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
-        """Return the leaves where they are to be, and the numbers of those that moved (JIT-5).
+        """Move leaves to their placements; return all leaves, and the numbers of the moved (JIT-5).
 
-        That nothing has to move, the usual case, is seen by the identity of the shardings: they are
-        those of the last call in which nothing had to.
+        Usually no leaf has to move. The method recognizes this case by identity: all leaves have
+        the very sharding objects of the last call in which no leaf moved.
 
         Args:
           plan: The plan of the call.
@@ -270,7 +272,7 @@ class Frame:
         return placed, moved
 
     def _sent(self, leaf: Any, number: int) -> Any:
-        """A leaf where it is to be; a number, or one that the user put elsewhere, is for JAX."""
+        """Move a leaf to its placement; leave numbers, and arrays committed elsewhere, to JAX."""
         sharding = self.placements[number]
         if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer):
             return leaf
@@ -294,7 +296,7 @@ class Frame:
         Args:
           values: The leaves of the call.
           plain: Its plain arguments.
-          error: What JAX raised.
+          error: The exception that JAX raised.
 
         Raises:
           LeakedTracerError: A variable holds a tracer of a transformation that is over.

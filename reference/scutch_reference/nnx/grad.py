@@ -2,8 +2,8 @@
 
 Words: a gradient is *wanted* with respect to a plain argument, or to those leaves of an object that
 a filter takes, by default its `Param`s. The gradient of an object is a `State` with copies of these
-variables that hold the gradients. `remat` saves memory: a function is computed again for its
-gradient, and what happens to the objects happens once.
+variables that hold the gradients. `remat` saves memory: JAX computes a function again for its
+gradient, but the objects are changed only once.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference import nnx
@@ -34,11 +34,11 @@ from .variables import Param, is_variable
 
 @dataclass(frozen=True)
 class DiffState:
-    """What to differentiate with respect to: leaves of an argument (OBJ-7a).
+    """The leaves of one argument to differentiate with respect to (OBJ-7a).
 
     Args:
       argnum: The number of the argument.
-      filter: Says which leaves.
+      filter: Takes the wanted leaves.
     """
 
     argnum: int
@@ -46,7 +46,7 @@ class DiffState:
 
 
 class _OfNumber(DiffState):
-    """What a number asks for: the `Param`s of an argument, or all if it is a variable (OBJ-7f)."""
+    """The meaning of a number, the `Param`s of an argument or all of a variable (OBJ-7f)."""
 
 
 ArgNums = int | DiffState | Sequence[int | DiffState]
@@ -60,11 +60,11 @@ class Differentiated(Lifted[P, R]):
     """A function of objects that returns gradients; see `grad`.
 
     Args:
-      *args: Those of `Lifted`.
-      argnums: What to differentiate with respect to.
+      *args: Arguments of `Lifted`.
+      argnums: The arguments to differentiate with respect to; see `grad`.
       with_value: Whether the output of the function is returned, too.
-      has_aux: Whether the function returns something beside the loss.
-      **options: Those of `Lifted`.
+      has_aux: Whether the function returns a pair, the loss and auxiliary output.
+      **options: Options of `Lifted`.
     """
 
     lifts = staticmethod(jax.value_and_grad)
@@ -110,14 +110,14 @@ class Differentiated(Lifted[P, R]):
         return transformed
 
     def _output(self, out: Any, found: Sequence[Any]) -> Any:
-        """What the user gets, of the output of the function and the list of gradients."""
+        """Return the user's result, made of the output of the function and the gradients."""
         gradients = found[0] if self.is_single else tuple(found)
         if self.with_value:
             return out, gradients
         return (gradients, out[1]) if self.has_aux else gradients
 
     def _numbers_of_wanted(self, frame: Frame, values: list[Any]) -> list[Any]:
-        """For each gradient, a tree of the numbers of its leaves; plain arguments come last."""
+        """Return for each gradient a tree of leaf numbers; plain arguments are numbered last."""
         nodes, count = unflatten(frame.definition, values), len(values)
         leaves = [v if i is None else nodes[i] for i, v in zip(frame.owners, values, strict=True)]
         numbered = unflatten(frame.definition, list(map(_Number, range(count))))[0]
@@ -134,7 +134,7 @@ class Differentiated(Lifted[P, R]):
         return found
 
     def _argument(self, frame: Frame, wanted: DiffState) -> int:
-        """The number of an argument, those that are bound to the function counted."""
+        """Return the number of a wanted argument among all arguments, bound ones included."""
         bound, given = len(self._bound), frame.signature.positional
         number = wanted.argnum + (bound if wanted.argnum >= 0 else given)
         if not bound <= number < given:
@@ -146,11 +146,11 @@ class Differentiated(Lifted[P, R]):
 
 
 def _numbers_in(root: Any, leaves: Sequence[Any], filter: Any, taken: set[int]) -> Any:
-    """The numbers of the leaves in an argument that are wanted.
+    """Return the numbers of the wanted leaves in an argument.
 
-    In an object these are the leaves that a filter takes, and that are not taken yet; arrays beside
-    objects are all wanted. In `root`, each leaf is its number; `leaves` are the variables and
-    values themselves.
+    In an object, a leaf is wanted if the filter takes it and `taken` does not have it yet. All
+    arrays beside objects are wanted. `root` is the argument with its number in place of each leaf;
+    `leaves` has the variables and values themselves.
     """
     predicate = to_predicate(filter)
 
@@ -199,8 +199,8 @@ def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
     """Differentiate a function of objects (OBJ-7a).
 
     Args:
-      f: The function; it returns a scalar. See `jit` for what its arguments may be. Without it,
-        this returns a decorator.
+      f: A function of objects and arrays, as for `jit`, that returns a scalar. Without it, this
+        returns a decorator.
       argnums: One argument, or several, to differentiate with respect to: numbers, which for
         objects mean their `Param`s and for a variable itself, or `DiffState`s with other filters.
         A leaf that several of them take is in the gradient of the first. In a container of objects
@@ -270,10 +270,10 @@ class Checkpointed(Lifted[P, R]):
     """A function of objects that is computed again for its gradient; see `remat`.
 
     Args:
-      *args: Those of `Lifted`.
+      *args: Arguments of `Lifted`.
       static_argnums: The number of an argument that is compiled in, or a tuple of numbers; negative
         ones count from the end. None for none.
-      **options: Those of `Lifted` and of `jax.checkpoint`.
+      **options: Options of `Lifted` and of `jax.checkpoint`.
     """
 
     lifts = staticmethod(jax.checkpoint)
@@ -324,12 +324,11 @@ def remat(
 
 
 def remat(f: Any = None, **options: Any) -> Any:
-    """Compute a function of objects again for its gradient, instead of keeping what it computed.
+    """Compute a function of objects again for its gradient, instead of keeping intermediate values.
 
     Args:
-      f: The function; see `jit` for what its arguments may be. Without it, this returns a
-        decorator.
-      **options: Those of `jax.checkpoint`, and `graph` and `graph_updates` of `jit`.
+      f: A function of objects and arrays, as for `jit`. Without it, this returns a decorator.
+      **options: Options of `jax.checkpoint`, and `graph` and `graph_updates` of `jit`.
 
     Returns:
       A function with the parameters of `f`, and the same output and gradients.

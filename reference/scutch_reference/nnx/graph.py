@@ -1,9 +1,9 @@
 """The functional form of objects: `split` takes one apart, `merge` puts it together again.
 
 Words: the *definition* of an object is its structure; its *state* has the leaves by path. Both are
-snapshots: the variables in a state are copies, and what happens to the object later does not reach
-them. `update` sets the leaves of an object to those of a state, in place; `call` calls methods of
-what a definition and a state describe.
+snapshots: the variables in a state are copies, so later changes of the object do not change them.
+`update` sets the leaves of an object to the leaves of a state, in place. `call` calls a method of
+the object that a definition and a state describe.
 
 >>> from scutch_reference import nnx
 >>> model = nnx.Dict(w=nnx.Param(1.0), count=nnx.BatchStat(0))
@@ -38,7 +38,7 @@ def _raw(leaf: Any) -> Any:
 
 
 def _flat(node: Any) -> tuple[GraphDef[Any], FlatState[Any]]:
-    """Structure and leaves; the leaf of a variable is a copy of it."""
+    """Return the structure and the leaves of an object; a variable is copied as its leaf."""
     definition, nodes, locations, _ = flatten([node])
     leaves = zip(definition.leaves, read(locations), strict=True)
     return definition, FlatState(
@@ -75,11 +75,11 @@ def leaves_of(graphdef: GraphDef[Any], *states: Any) -> list[Any]:
         others.
 
     Returns:
-      For each leaf of the structure the value, or where it is that of a variable, the leaf of the
-      state, which may be a variable.
+      The leaves in the order of the structure. At the place of a variable, the state's leaf itself,
+      a variable or a value; elsewhere the raw value of the state's leaf.
 
     Raises:
-      UnknownPathError: The states lack a leaf, or have one that the structure has not.
+      UnknownPathError: The states lack a leaf of the structure, or have another leaf.
     """
     flat = dict(to_flat_state(*states))
     owners = {path[1:]: owner for path, owner in graphdef.leaves}
@@ -97,7 +97,7 @@ def merge(
     copy: bool = True,
     recreate_variables: bool = True,
 ) -> Any:
-    """Return a new object of this structure with these leaves; inverse of `split` (OBJ-1).
+    """Return a new object with a structure and the leaves of states; inverse of `split` (OBJ-1).
 
     Args:
       graphdef: The structure.
@@ -107,11 +107,11 @@ def merge(
       recreate_variables: Accepted and not needed, as well.
 
     Returns:
-      The object, or tree of objects and arrays, that `split` was given, made anew: the arrays are
-      those of the states, the objects and variables are new.
+      A copy of the object, or tree of objects and arrays, that `split` got. The objects and
+      variables are new; the arrays are the arrays of the states.
 
     Raises:
-      UnknownPathError: The states lack a leaf, or have one that the structure has not.
+      UnknownPathError: The states lack a leaf of the structure, or have another leaf.
     """
     return unflatten(graphdef, leaves_of(graphdef, *states))[0][0]
 
@@ -124,7 +124,7 @@ def clone(
     Args:
       node: An object, or a tree of objects and arrays.
       variables: Whether variables are copied; if False, the copy has the same variables.
-      arrays: Whether arrays are copied, too, so that those of the copy can be donated.
+      arrays: Whether arrays are copied, too, so that the arrays of the copy can be donated.
       graph: Accepted and not needed: sharing is always kept.
 
     Returns:
@@ -179,8 +179,8 @@ def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
       graph: Accepted and not needed: sharing is always kept.
 
     Returns:
-      One state for up to one filter, for more a tuple of states. What happens to the variables in
-      it happens to those of the object.
+      One state for up to one filter, for more a tuple of states. They hold the very variables of
+      the object, so a change of one changes the object.
     """
     definition, nodes, _, _ = flatten([node])
     flat = FlatState((path[1:], nodes[i]) for path, i in definition.leaves if i is not None)
@@ -188,7 +188,7 @@ def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
 
 
 def update(node: Any, state: Any, /, *states: Any) -> None:
-    """Set leaves of an object to those of states, in place (OBJ-2).
+    """Set leaves of an object to the leaves of states, in place (OBJ-2).
 
     Args:
       node: An object, or a tree of objects and arrays.
@@ -197,7 +197,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
       *states: More of them; where two have one path, the later state wins.
 
     Raises:
-      UnknownPathError: A state has a path that the object has not; then nothing changes.
+      UnknownPathError: A state has a path that is not in the object; then nothing changes.
       TraceLevelError: A variable was made outside the transformation that runs.
     """
     definition, nodes, locations, _ = flatten([node])
@@ -262,14 +262,14 @@ def _children(value: Any) -> list[tuple[Any, Any]]:
 
 
 def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
-    """Return an iterator over all that is in an object, itself included (OBJ-1).
+    """Return an iterator over an object and all values in it, at any depth (OBJ-1).
 
     Args:
       node: An object, or a tree of objects and arrays.
       graph: Accepted and not needed: sharing is always kept.
 
     Returns:
-      Pairs of path and value: each node once, after what is inside it.
+      Pairs of path and value. Each node comes once, after its contents.
     """
     seen: set[int] = set()
 
@@ -301,12 +301,12 @@ def recursive_map(
     """Return a copy of an object in which a function has replaced each node, inner ones first.
 
     Args:
-      function: Gets a path and the node of the copy there; returns what stands in its place.
+      function: Gets a path and the node of the copy at this path; returns its replacement.
       node: An object.
       graph: Accepted and not needed: sharing is always kept.
 
     Returns:
-      What the function returned for the copy of `node`.
+      The replacement that the function returned for the copy of `node`.
     """
     copy, replaced = clone(node), dict[int, Any]()
     for path, value in list(iter_graph(copy)):
@@ -391,7 +391,7 @@ pure = as_pure  # Its older name.
 
 @dataclass(frozen=True)
 class _Method:
-    """A method of the object that a definition and states make, and how it is found there."""
+    """A part, or a method, of the object that `merge(*parts_)` makes; `find_` gets it."""
 
     parts_: tuple[Any, ...]
     find_: Callable[[Any], Any] = lambda node: node
@@ -403,7 +403,7 @@ class _Method:
         return _Method(self.parts_, lambda node: self.find_(node)[key])
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, PureState[Any]]:
-        """Return what the method returns, and the definition and the state afterwards."""
+        """Return the result of the method, and the (definition, state) of the object afterwards."""
         node = merge(*self.parts_)
         out = self.find_(node)(*args, **kwargs)
         return out, split(node)
@@ -413,11 +413,12 @@ def call(graphdef_state: tuple[Any, ...], /) -> _Method:
     """Return a stand-in for an object, whose methods can be called in functional form (OBJ-1).
 
     Args:
-      graphdef_state: What `split` has returned: the definition, and states.
+      graphdef_state: The tuple that `split` returned, the definition and the states.
 
     Returns:
-      A function like the object: it returns what a call of the object returns, and the definition
-      and the state afterwards. Its attributes and items stand for those of the object.
+      A callable stand-in. A call of it calls the object, and returns a pair: the result, and the
+      tuple (definition, state) afterwards. Its attributes and items stand in for the attributes and
+      items of the object.
 
     >>> import jax.numpy as jnp
     >>> from scutch_reference import nnx
@@ -446,4 +447,4 @@ def _apply(graphdef: GraphDef[Any], *states: Any, graph: bool | None = None) -> 
     return call((graphdef, *states))
 
 
-GraphDef.apply = _apply  # Here, because to split the object again takes what is in this module.
+GraphDef.apply = _apply  # Set here, because it needs `merge` and `split` of this module.

@@ -1,12 +1,13 @@
 """Graph definitions: the structure of a graph of objects, without the values of its leaves.
 
-Words: a *node* is what has an identity: an object, a variable, a list, a dictionary, a state. Each
-node is described by its type, its static data and its *items*, pairs of a path entry and what is
-there: a leaf (`LEAF`), a reference to a node (`Ref`), a container without identity (`Tree`), or
-static data (`Static`, the value itself). Node 0 is the list of the *roots*, the objects that the
-graph starts from; the others are numbered depth first. Leaves come in the order of their nodes. So
-two graphs are the same but for the values of their leaves exactly when their definitions are equal.
-An *occurrence* of a node is a path that leads to it; one that is shared has several.
+Words: a *node* is a value with an identity: an object, a variable, a list, a dictionary, a state.
+Each node is described by its type, its static data and its *items*. These are pairs of a path entry
+and the description of a value: a leaf (`LEAF`), a reference to a node (`Ref`), a container without
+identity (`Tree`), or static data (`Static`, which holds the value itself). Node 0 is the list of
+the *roots*, the objects that the graph starts from; the others are numbered depth first. Leaves
+come in the order of their nodes. Two graphs have equal definitions exactly when they are the same
+but for the values of their leaves.
+An *occurrence* of a node is a path that leads to it; a shared node has several.
 
 `unflatten` makes new objects from a definition and the values of its leaves.
 
@@ -84,7 +85,7 @@ def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
 
 
 def leaf_at(nodes: Mapping[int, Node] | Sequence[Node], path: Path) -> tuple[int, int] | None:
-    """Return the leaf at a path, which may lead through any place of what is shared.
+    """Return the leaf at a path, which may lead through any occurrence of a shared node.
 
     Args:
       nodes: The descriptions, by number.
@@ -112,9 +113,9 @@ def occurrences(
 
     Args:
       nodes: The descriptions.
-      item: Where to start.
+      item: The item to start from.
       path: The path of the item.
-      seen: Numbers of nodes that occurred before; what they lead to is not visited again.
+      seen: Numbers of nodes that occurred before; their items are not visited again.
 
     Yields:
       The path, the number of the node, and whether it occurs for the first time.
@@ -140,11 +141,11 @@ class GraphDef(Generic[A]):
 
     Args:
       nodes: The descriptions.
-      numbers: What a context of updates calls the nodes, from node 1 on; empty without a context.
+      numbers: The number of each node, from node 1 on, in an update context; empty without one.
     """
 
     apply: ClassVar[Callable[..., Any]]
-    """Calls a method of the object that this and states make; see `nnx.call`."""
+    """Calls a method of the object that this definition and states describe; see `nnx.call`."""
 
     def __init__(self, nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()):
         self.nodes, self.numbers = nodes, numbers
@@ -184,7 +185,7 @@ class GraphDef(Generic[A]):
 jax.tree_util.register_pytree_node(GraphDef, lambda node: ((), node), lambda node, _: node)
 
 _known: weakref.WeakValueDictionary[Any, GraphDef[Any]] = weakref.WeakValueDictionary()
-_recent: deque[GraphDef[Any]] = deque(maxlen=16)  # What is flattened in a loop stays known.
+_recent: deque[GraphDef[Any]] = deque(maxlen=16)  # Keeps the latest ones alive.
 
 
 def interned(nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()) -> GraphDef[Any]:
@@ -192,7 +193,7 @@ def interned(nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()) -> GraphDef
 
     Args:
       nodes: The descriptions.
-      numbers: What a context of updates calls the nodes; see `GraphDef`.
+      numbers: The numbers of the nodes in an update context; see `GraphDef`.
 
     Raises:
       UnhashableStaticError: Static data of a node have no hash.
@@ -203,7 +204,7 @@ def interned(nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()) -> GraphDef
 
 
 def contents(value: Any) -> Any:
-    """Return what holds the items of a node by their path entries: a list, or a dictionary."""
+    """Return the list or dictionary that holds the items of a node by their path entries."""
     return attributes_of(value) if isinstance(value, Pytree) else value
 
 

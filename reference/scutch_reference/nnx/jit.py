@@ -38,7 +38,7 @@ class JitWrapped(Lifted[P, R]):
       function: The function.
       in_prefix: The `in_shardings` of `jit`; None leaves every array where it is.
       *args: The further arguments of `Lifted`: the `out_shardings`, and `graph_updates`.
-      **options: Those of `Lifted` and of `jax.jit`.
+      **options: Options of `Lifted` and of `jax.jit`.
     """
 
     lifts = staticmethod(jax.jit)
@@ -182,7 +182,7 @@ def jit(
       inline: As in `jax.jit`.
       abstracted_axes: As in `jax.jit`.
       graph: Accepted and not needed: sharing is always kept.
-      graph_updates: If False, values and metadata of variables come out, but no change of
+      graph_updates: If False, objects get new values and metadata of variables, but no changes of
         structure.
 
     Returns:
@@ -224,7 +224,7 @@ def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped
       **options: Options of `jit`; `in_shardings` are for the bound arguments and the others.
 
     Returns:
-      A compiled function of the other arguments, with the methods of what `jit` returns.
+      A compiled function of the other arguments, with the methods of `JitWrapped`.
     """
     jitted: JitWrapped[..., R] = jit(functools.partial(fun, *args), **options)
     jitted.without_prefix -= len(args)
@@ -261,11 +261,11 @@ def cached_partial(
 ) -> Callable[..., R]:
     """Bind the first arguments of a lifted function (JIT-12).
 
-    To bind them makes no call quicker: what a call knows of an object is kept with the object, and
-    a change of its structure costs one trace (JIT-3).
+    Binding makes no call faster, because the first object of a call keeps the plan of the call
+    anyway. A change of structure costs one trace (JIT-3).
 
     Args:
-      f: The function, such as what `jit` returns.
+      f: The function, such as a `JitWrapped`.
       *args: Its first arguments. Objects among them change as if they were passed.
       graph: Accepted and not needed: sharing is always kept.
       graph_updates: Accepted and not needed: the function has its own.
@@ -319,7 +319,7 @@ def get_abstract_model(
 
     Returns:
       The definition, and a state of variables that hold a `jax.ShapeDtypeStruct` with a sharding;
-      that of a variable whose metadata name no axes is replicated.
+      a variable whose metadata name no axes is replicated.
     """
     with set_mesh(mesh):
         definition, state = split(eval_shape(init_fn))

@@ -1,8 +1,8 @@
 """The layers that the documents use: Linear, Embed, BatchNorm, LayerNorm, Dropout.
 
 A layer is made with the sizes of its parameters and `rngs`, seed streams of which it draws from
-`params`. Its parameters are variables; `*_metadata` are their metadata, and so is what an
-initializer of `with_partitioning` brings. What layers compute is in `functional`.
+`params`. Its parameters are variables. Their metadata come from the arguments `*_metadata`, and
+from initializers of `with_partitioning`. The computations are in `functional`.
 
 >>> from scutch_reference import nnx
 >>> init = nnx.with_partitioning(initializers.zeros, ("in", "out"))
@@ -31,7 +31,7 @@ Initializer = Callable[..., Any]
 
 @dataclass(kw_only=True)
 class _Layer(Module):
-    """What layers with parameters share: the dtypes, and the seeds, which are of `params`."""
+    """The base of layers with parameters, which have dtypes and draw keys from `params`."""
 
     dtype: Any = None
     param_dtype: Any = jnp.float32
@@ -50,11 +50,11 @@ class Linear(_Layer):
       out_features: The size of the last axis of the outputs.
       use_bias: Whether there is a `bias`, of shape (out_features,), beside the `kernel`, of shape
         (in_features, out_features).
-      precision: That of `jax.lax.dot_general`.
+      precision: As in `jax.lax.dot_general`.
       kernel_init: Makes the kernel, of key, shape and dtype.
       bias_init: Makes the bias.
       dot_general: Multiplies, in place of `jax.lax.dot_general`.
-      preferred_element_type: That of `jax.lax.dot_general`.
+      preferred_element_type: As in `jax.lax.dot_general`.
       kernel_metadata: Metadata of the kernel.
       bias_metadata: Metadata of the bias.
       dtype: The dtype of the computation; by default that to which inputs and parameters promote.
@@ -154,7 +154,7 @@ class Embed(_Layer):
 
 @dataclass(kw_only=True)
 class _Norm(_Layer):
-    """What BatchNorm and LayerNorm share: scale, bias, and what they do with mean and variance."""
+    """The base of BatchNorm and LayerNorm, with scale, bias, moments and normalization."""
 
     num_features: int = field(kw_only=False)
     epsilon: float = 1e-6
@@ -225,7 +225,7 @@ class BatchNorm(_Norm):
         """Take the options of `nnx.view` for this layer.
 
         Args:
-          use_running_average: That of the layer from now on, if it is not None.
+          use_running_average: The new option of the layer, if it is not None.
         """
         if use_running_average is not None:
             self.use_running_average = use_running_average
@@ -237,7 +237,7 @@ class BatchNorm(_Norm):
 
         Args:
           x: An array whose axis of features has size `num_features`.
-          use_running_average: Wins over that of the layer, if it is not None.
+          use_running_average: Overrides the option of the layer, if it is not None.
           mask: Booleans that broadcast to `x`: which values the statistics are of.
 
         Returns:
@@ -321,7 +321,7 @@ class Dropout(Module):
         """Take the options of `nnx.view` for this layer.
 
         Args:
-          deterministic: That of the layer from now on, if it is not None.
+          deterministic: The new option of the layer, if it is not None.
         """
         if deterministic is not None:
             self.deterministic = deterministic
@@ -333,7 +333,7 @@ class Dropout(Module):
 
         Args:
           inputs: An array.
-          deterministic: Wins over that of the layer, if it is not None.
+          deterministic: Overrides the option of the layer, if it is not None.
           rngs: Seed streams, one, or a key, in place of the layer's own.
 
         Returns:

@@ -1,18 +1,20 @@
 """Lifting: the one core under every transformation of functions of objects.
 
-A transformation of JAX works on arrays. To lift it, objects are taken apart into a flat list of
-their leaves before, put together inside, compared with what they were, and changed afterwards:
+A transformation of JAX works on arrays. A lifted one takes objects apart into a flat list of their
+leaves, and passes the leaves to JAX. Inside, it makes copies of the objects from the leaves, calls
+the function on the copies, and compares them with their state before. Outside, it then makes the
+same changes to the real objects:
 
     outside              plan: structure + values                      commit: change the objects
                               |                                             ^
     transformation            v                                             |
     inside               copies of the objects  ->  the function  ->  report: what changed
 
-All that Python does inside happens while JAX traces. What is left of a call is to look the plan up,
-prove that it holds, call the compiled function on the list of values, and store what came out.
+The Python code inside runs only while JAX traces. A call without a trace looks up the plan, proves
+that it holds, calls the compiled function on the list of values, and stores the new values.
 
 A transformation is a subclass of `Lifted` with a method `transform`, and its prefix rules. It may
-also replace `inside`, to do more around the call of the function, and override `execute`.
+also replace `inside`, to run code around the call of the function, and override `execute`.
 
 >>> import jax
 >>> class Doubled(Lifted):
@@ -61,13 +63,13 @@ _signature = functools.cache(inspect.signature)
 
 
 class Lifted(Generic[P, R]):
-    """A function of objects, transformed; `jit` says what its arguments mean.
+    """A transformed function of objects; see `jit` for the meaning of its options.
 
     Args:
-      function: The function; a method, a partial function or a callable object, too.
+      function: A function, a method, a partial function or a callable object.
       in_prefix: The prefix of the positional arguments that are not static.
       out_prefix: The prefix of the output.
-      graph_updates: If False, values and metadata come out, but no change of structure.
+      graph_updates: If False, objects get new values and metadata, but no changes of structure.
       static_argnums, static_argnames, donate_argnums, donate_argnames: As in `jax.jit`.
       **options: Options of the transformation of JAX, where they are not None.
 
@@ -83,11 +85,11 @@ class Lifted(Generic[P, R]):
     for_keywords: ClassVar[Any] = None
     """The prefix of keyword arguments."""
     without_prefix: int
-    """How many of the first arguments have no prefix: those that are bound to the function."""
+    """The number of first arguments without a prefix; they are bound to the function."""
     by_position: bool = False
     """Whether arguments by name are refused, where JAX refuses them (JIT-10, SHM-6)."""
     inside: Inside = staticmethod(lambda frame, nodes, function: function())
-    """Calls the function on the copies; a transformation that does more there has its own."""
+    """Calls the function on the copies; a transformation may run code of its own around it."""
 
     def __init__(
         self,
@@ -148,11 +150,11 @@ class Lifted(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)
 
     def prefixes(self, signature: CallSignature) -> tuple[Any, ...]:
-        """Return the prefix of each argument, then that of the output.
+        """Return the prefix of each argument, then the prefix of the output.
 
         As in `jax.jit`, a sequence of prefixes has an entry for each positional argument that is
-        not static, in their order (JIT-5), but none for those that are bound. Any other prefix is
-        that of all of these.
+        neither static nor bound, in their order (JIT-5). Any other prefix is the prefix of each of
+        these arguments.
 
         Args:
           signature: The roles of the arguments of a call.
@@ -176,7 +178,7 @@ class Lifted(Generic[P, R]):
         return *map(given.get, range(count)), *of_keywords, self.out_prefix
 
     def _statics(self, signature: CallSignature, args: tuple[Any, ...]) -> tuple[Static, ...]:
-        """The static arguments; like those of `jax.jit` they are hashable themselves (JIT-4)."""
+        """Return the static arguments, which must be hashable, as in `jax.jit` (JIT-4)."""
         for i in signature.statics:
             try:
                 hash(args[i])
@@ -195,8 +197,8 @@ class Lifted(Generic[P, R]):
           kwargs: The keyword arguments that are not static.
 
         Returns:
-          The positional and the keyword arguments, as the user's function takes them without what
-          is bound to it: static arguments have the values with which the form was compiled.
+          The positional and the keyword arguments of the user's function, without its bound ones.
+          Static arguments have the values with which the form was compiled.
         """
         signature, positional, named = frame.signature, list(args), dict(kwargs)
         for i, value in zip(signature.statics, frame.statics, strict=True):
@@ -209,13 +211,13 @@ class Lifted(Generic[P, R]):
     def _new_frame(
         self, signature: CallSignature, plan: Plan, args: Any, values: list[Any]
     ) -> Frame:
-        """Make the frame of calls like this one, and a place where it is kept."""
+        """Make the frame of calls like this one, and clear the cache of frames if it is full."""
         frame = Frame(self.rules, signature, plan.definition, self.prefixes(signature), values)
         statics = frame.statics = [args[i] for i in signature.statics]
         run = runner(frame, self.function, self.inside, statics, structural=self.structural)
         run.__name__ = run.__qualname__ = getattr(self, "__name__", "function")
-        # By a weak reference, since the frame keeps what comes out: objects that are bound to this
-        # function would live until the garbage collector comes.
+        # By a weak reference, since the frame keeps the transformed function: with a strong one,
+        # objects that are bound to this function would live until the garbage collector runs.
         this: Any = weakref.proxy(self)
         frame.transformed = type(self).transform(this, frame, run)
         if len(self._frames) > _CACHE_LIMIT:
@@ -225,9 +227,9 @@ class Lifted(Generic[P, R]):
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Return all that a call needs: looked up if it is known, made if it is not.
 
-        This is one function, though it has four steps: it runs in every dispatch, where a Python
-        call is what counts (JIT-3). A dispatch has 6 of them, whatever the size of the objects, and
-        2 more if lists, dictionaries or sets are in them, whatever their number.
+        This is one function, though it has four steps. It runs in every dispatch, and the cost of a
+        dispatch is its number of Python calls (JIT-3). A dispatch makes 6 calls, whatever the size
+        of the objects, and 2 more if they contain lists, dictionaries or sets, however many.
 
         Args:
           args: The positional arguments.
@@ -279,15 +281,15 @@ class Lifted(Generic[P, R]):
         return frame, plan, roots, values, plain
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, transformed; its arguments change as it changes them (JIT-1)."""
+        """Call the transformed function; it changes its arguments as the function does (JIT-1)."""
         return self.execute(self.prepared(args, kwargs))  # type: ignore[no-any-return]
 
     def execute(self, call: Call, function: Callable[..., Any] | None = None) -> Any:
         """Call the transformed function, or a compiled form of it, and change the objects (JIT-1).
 
         Args:
-          call: What `prepared` returned.
-          function: The compiled form.
+          call: The call, as `prepared` returned it.
+          function: The compiled form; without it, the transformed function is called.
 
         Returns:
           The output of the user's function.

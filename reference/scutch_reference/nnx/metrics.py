@@ -39,7 +39,7 @@ class Metric(Pytree):
         """Take a batch into account.
 
         Args:
-          **kwargs: What is known of the batch, by name; others than the metric asks for are left.
+          **kwargs: Data about the batch, by name; the metric ignores names that it does not use.
         """
 
     @abc.abstractmethod
@@ -85,7 +85,7 @@ class Average(Metric):
           **kwargs: The values, a number or an array, under the keyword `argname`.
 
         Raises:
-          DataError: There are none.
+          DataError: The keyword `argname` is missing.
         """
         values = _asked(self.argname, kwargs)
         self.total[...] += jnp.sum(values, where=mask)
@@ -118,7 +118,7 @@ class Accuracy(Average):
           logits: Shape (..., labels); with a threshold, the shape of `labels`.
           labels: Integers.
           mask: Booleans that broadcast to `labels`: which of them count.
-          **_: What else is known of the batch.
+          **_: Other data about the batch, which are ignored.
 
         Raises:
           DataError: The shapes do not fit, or the labels are no integers.
@@ -134,7 +134,7 @@ class Accuracy(Average):
 
 
 class MultiMetric(Metric):
-    """Several metrics as one: each takes of a batch what it asks for.
+    """Several metrics as one; every metric gets all data about a batch.
 
     Args:
       **metrics: The metrics by name; they are attributes of this one.
@@ -157,11 +157,11 @@ class MultiMetric(Metric):
         """Take a batch into account, in all metrics.
 
         Args:
-          **updates: What is known of the batch.
+          **updates: Data about the batch, by name.
         """
         for metric in self._metrics().values():
             metric.update(**updates)
 
     def compute(self) -> dict[str, Any]:
-        """Return what each metric computes, by name."""
+        """Return the result of each metric, by name."""
         return {name: metric.compute() for name, metric in self._metrics().items()}

@@ -100,11 +100,11 @@ class Module(Pytree):
         """Keep an intermediate value in a variable of this module.
 
         Args:
-          variable_type: The type of the variable, if it is not there yet.
+          variable_type: The type of the variable, if this call makes it.
           name: The attribute of the variable.
           value: The value to keep.
-          reduce_fn: Makes the new content of the old one and the value; by default, a longer tuple.
-          init_fn: Makes what the first call takes as the old content.
+          reduce_fn: Makes the new content from the old one and the value; by default, a tuple.
+          init_fn: Makes the old content for the first call, which finds no variable.
 
         Returns:
           True: the value was kept.
@@ -305,14 +305,14 @@ class Sequential(Module):
         """Call the functions one after the other.
 
         Args:
-          *args: Arguments of the first function; for a further one, the tuple that the last one
-            returned, or its output.
+          *args: Arguments of the first function. A further function gets the tuple that the
+            function before it returned, or any other output as its only argument.
           rngs: Passed to each function that has a parameter of this name.
-          **kwargs: Keyword arguments of the first; for a further one, the dictionary that the last
-            one returned.
+          **kwargs: Keyword arguments of the first function. A further function gets the dictionary
+            that the function before it returned, if it returned one.
 
         Returns:
-          What the last function returned.
+          The output of the last function.
         """
         output = None
         for function in self.layers:

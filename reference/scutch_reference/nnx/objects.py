@@ -4,7 +4,7 @@ An attribute of an object is *data* (variables, arrays, objects, and containers 
 *static*, which is part of the object's structure. Which one follows from the value; `data(...)` and
 `static(...)` say it where the value does not.
 
-Words: a *marker* is what `data` and `static` return. An attribute that is assigned a marker is
+Words: a *marker* is a result of `data` or `static`. An attribute that is assigned a marker is
 *tagged* as data or static from then on; a field of a class is tagged by a marker as its default.
 An object is *exposed* once somebody has taken its `__dict__`, through which it can change without
 being told.
@@ -226,7 +226,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
 
 
 class Elements:
-    """What an object has whose attributes are the elements of a mapping or a sequence."""
+    """Length and iteration of an object whose attributes are the elements of a collection."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """An optimizer over objects: an optax transformation, and its state as variables.
 
-What the transformation keeps for a parameter is a variable with the parameter's metadata, so it is
-named and sharded as the parameter is.
+The transformation's state of a parameter, such as its momentum, is a variable with the parameter's
+metadata. So its axes have the names and the shardings of the parameter's axes.
 
 >>> import jax.numpy as jnp, optax
 >>> from scutch_reference import nnx
@@ -28,7 +28,7 @@ from .variables import Param, Variable, is_variable
 
 
 class GradientTransformation(Protocol):
-    """What an optimizer needs of optax: a `GradientTransformation`, with these two functions."""
+    """The interface of optax that an optimizer needs, a `GradientTransformation`."""
 
     @property
     def init(self) -> Any:
@@ -36,7 +36,7 @@ class GradientTransformation(Protocol):
 
     @property
     def update(self) -> Any:
-        """Makes updates and a new state of gradients, state and parameters."""
+        """Makes updates and a new state from gradients, state and parameters."""
 
 
 class OptState(Variable[Any]):
@@ -48,7 +48,7 @@ class OptArray(OptState):
 
 
 class OptVariable(OptState):
-    """What the optimizer keeps for a parameter: with the parameter's metadata, so sharded alike."""
+    """The state of the optimizer for one parameter, with the metadata of the parameter."""
 
 
 def _kept(value: Any) -> OptState:
@@ -84,9 +84,9 @@ class Optimizer(Pytree):
 
         Args:
           model: The object that the optimizer was made for.
-          grads: The gradients: a state, as `grad` returns it, or an object like the model. Those
-            of variables that the filter does not take are left out.
-          **kwargs: What the transformation takes beside them; variables stand for their values.
+          grads: The gradients: a state, as `grad` returns it, or an object like the model.
+            Gradients of variables that the filter does not take are ignored.
+          **kwargs: Further arguments of `tx.update`; variables are replaced by their values.
 
         Returns:
           The updates that were added to the parameters: a state of arrays. The parameters stay
@@ -97,7 +97,7 @@ class Optimizer(Pytree):
         given = to_flat_state(grads if isinstance(grads, Mapping) else state(grads, self.wrt))
         gradients = pure(from_flat_state(pair for pair in given if pair[0] in own))
         updates, new = self.tx.update(gradients, pure(self.opt_state), parameters, **pure(kwargs))
-        # What optax.apply_updates does, so that optax is needed by those only who pass one of it.
+        # As `optax.apply_updates` does, without an import: not every user has optax.
         update(model, jax.tree.map(_stepped, parameters, updates))
         jax.tree.map(OptState.set_value, self.opt_state, new, is_leaf=is_variable)
         self.step.set_value(self.step.get_value() + 1)
@@ -122,7 +122,7 @@ class ModelAndOptimizer(Optimizer):
 
         Args:
           grads: The gradients.
-          **kwargs: What the transformation takes beside them.
+          **kwargs: Further arguments of `tx.update`.
         """
         return super().update(self.model, grads, **kwargs)
 
@@ -157,7 +157,7 @@ class TrainState(Node):
         """Return the state before the first update.
 
         Args:
-          graphdef, params, tx: Those of the state.
+          graphdef, params, tx: The fields of the state.
           step: The number of updates before.
           **kwargs: The fields that a subclass adds.
 
@@ -168,7 +168,7 @@ class TrainState(Node):
         return cls(graphdef, params, tx.init(params), count, tx=tx, **kwargs)
 
     def apply(self, state: Any, *states: Any) -> Any:
-        """Return what can be called as the model; see `nnx.call`.
+        """Return a stand-in for the model, which can be called as the model; see `nnx.call`.
 
         Args:
           state: A state, or the name of a field that holds one.

@@ -62,7 +62,7 @@ class FilterPrefix:
         Args:
           path: The path of the variable in its object.
           variable: The variable, or another leaf.
-          where: What it is called in the message of an error.
+          where: The name of the variable in the message of an error.
 
         Returns:
           The value of the first filter that takes the variable.
@@ -101,10 +101,10 @@ def prefix(node: Any, filter_map: Any, /, *, graph: bool | None = None) -> Any:
     """Return a prefix for arguments of a transformation, with a value for each leaf (OBJ-8).
 
     Args:
-      node: What the prefix is for: an object, or a tree of objects and arrays.
-      filter_map: A mapping from filters to values, such as axes or shardings, of which the first
-        filter that takes a leaf counts; or a function of the path and the leaf. Paths begin at
-        `node`.
+      node: The object, or the tree of objects and arrays, that the prefix is for.
+      filter_map: A mapping from filters to values, such as axes or shardings; a leaf gets the value
+        of the first filter that takes it. Or a function of the path and the leaf that returns the
+        value. Paths begin at `node`.
       graph: Accepted and not needed: sharing is always kept.
 
     Returns:
@@ -141,11 +141,11 @@ def is_end(prefix: Any) -> bool:
 
 
 class _Returned:
-    """What stands in the output for an object that is returned: to JAX, a node without leaves."""
+    """The class of `RETURNED`; to JAX, its instance is a node without leaves."""
 
 
 RETURNED = _Returned()
-"""Stands in the output for an object that is returned."""
+"""Replaces an object in the output, and the prefix of an object in `for_jax`."""
 jax.tree_util.register_pytree_node(_Returned, lambda _: ((), None), lambda *_: RETURNED)
 
 
@@ -153,8 +153,8 @@ def for_jax(prefix: Any, default: Any) -> Any:
     """Return a prefix for the arrays that are no part of an object, as JAX takes it.
 
     Args:
-      prefix: The user's prefix; what its filter prefixes are for is no array to JAX.
-      default: What stands in place of None.
+      prefix: The user's prefix. A filter prefix in it is for an object, and becomes `RETURNED`.
+      default: Replaces None.
     """
 
     def end(value: Any) -> Any:
@@ -166,16 +166,16 @@ def for_jax(prefix: Any, default: Any) -> Any:
 
 
 def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
-    """Return what a prefix gives each leaf of a tree.
+    """Return the value of a prefix for each leaf of a tree.
 
     Args:
       prefix: The prefix.
       tree: The tree.
-      label: What the tree is called in messages.
+      label: The name of the tree in messages.
 
     Returns:
-      For each leaf: what it is called, the value, and the leaf. Only the first ones where the
-      prefix is none of this tree: JAX says what is wrong.
+      For each leaf its name in messages, the value, and the leaf itself. The list is empty if the
+      prefix does not fit the tree; JAX then reports the error.
     """
     found: list[tuple[str, Any, Any]] = []
 
@@ -190,12 +190,12 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
 
 
 def check_fits(where: str, prefix: Any, tree: Any) -> None:
-    """Refuse a prefix that is none of a container, as JAX does for one of arrays (OBJ-8p).
+    """Refuse a prefix that does not fit a container of objects, as JAX does for arrays (OBJ-8p).
 
     Args:
-      where: What the container is called in messages.
+      where: The name of the container in messages.
       prefix: The prefix.
-      tree: The container. Objects in it end the tree: what a prefix has for their parts is theirs.
+      tree: The container. Objects in it are not entered: any value is a prefix of an object.
 
     Raises:
       LiftingError: Keys or lengths differ, or one is a list and the other a tuple.
@@ -214,7 +214,7 @@ def check_spec(where: str, shape: tuple[int, ...] | None, spec: Any, mesh: Any =
     """Refuse a spec, or a sharding, that a mesh or an array of a shape cannot have (SHM-4).
 
     Args:
-      where: What the array is called in messages.
+      where: The name of the array in messages.
       shape: Its shape, if that is to be checked.
       spec: A `PartitionSpec` or a sharding; anything else passes.
       mesh: The mesh of a spec; without one, it passes.

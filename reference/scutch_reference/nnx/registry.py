@@ -1,4 +1,4 @@
-"""The registry of variable types: each has a name, which is that of a collection of Linen (BRG-1).
+"""The registry of variable types, each paired with the name of a collection of Linen (BRG-1).
 
 >>> variable_type_from_name("batch_stats").__name__
 'BatchStat'
@@ -95,7 +95,7 @@ def variable_type_from_name(
 
     Args:
       name: The collection.
-      base: What a new type is derived from.
+      base: The base class of a new type.
       allow_register: Whether a name that is not registered gets a new type.
 
     Returns:

@@ -233,7 +233,7 @@ class Rngs(_Random, Elements, Pytree):
     Args:
       default: The seed of the stream `default`, which is there for all names without a stream; or a
         mapping from names to seeds.
-      **rngs: Seeds by name: whatever a `RngStream` is made from.
+      **rngs: Seeds by name, of any type that `RngStream` takes.
 
     Raises:
       StreamError: A seed is none.
@@ -334,8 +334,8 @@ def fork_rngs(
       graph_updates: If False, a copy of the node is changed and returned.
 
     Returns:
-      A context manager: on leaving it, or by `restore_rngs`, the streams are what they were, but
-      for the keys that were drawn from them.
+      A context manager. On leaving it, or by `restore_rngs`, each stream gets back its own key, and
+      its count after the fork: the key that the fork drew from it is not drawn again.
     """
 
     in_place = updating_graph(graph_updates)
@@ -343,7 +343,7 @@ def fork_rngs(
     def forked(node: Any) -> tuple[Any, ExitStack]:
         node, backups = node if in_place else clone(node), ExitStack()
         for _, stream, k in _selected(node, split):
-            new = stream.fork(split=k)  # Before the backup: what it drew stays drawn.
+            new = stream.fork(split=k)  # Before the backup: its key is not drawn again.
             backups.callback(update, stream, state(stream))
             update(stream, state(new))
         return node, backups
@@ -366,7 +366,7 @@ def with_rngs(
 ) -> Any:
     """Return a copy of an object with other seed streams: split, forked, or broadcast (OBJ-6).
 
-    What the new streams are made from is drawn from the copy: those of `node` stay as they are.
+    The keys of the new streams are drawn from the copy, so the streams of `node` do not change.
 
     Args:
       node: An object, or a tree of objects. Without it, this returns a decorator of functions,
@@ -414,7 +414,7 @@ def with_rngs(
 def _with_changed_arguments(
     change: Callable[[Any], tuple[Any, ExitStack]], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """The function of arguments that are changed before each call, and what undoes it after it."""
+    """Return a function that changes its arguments before each call, and undoes it afterwards."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -446,17 +446,17 @@ def split_rngs(
       graph_updates: As in `fork_rngs`.
 
     Returns:
-      What `fork_rngs` returns.
+      A context manager, or with `graph_updates=False` the changed copy, as `fork_rngs`.
     """
     split = {to_predicate(only): () if squeeze else splits}
     return fork_rngs(node, split=split, graph_updates=graph_updates)
 
 
 def restore_rngs(backups: ExitStack, /) -> None:
-    """Make streams what they were before `split_rngs` or `fork_rngs` (OBJ-6).
+    """Give streams back the keys that they had before `split_rngs` or `fork_rngs` (OBJ-6).
 
     Args:
-      backups: What that function returned.
+      backups: The context manager that the function returned.
 
     Raises:
       TraceLevelError: A stream was made outside the transformation that runs.
@@ -472,9 +472,9 @@ def reseed(
     Args:
       node: An object, or a tree of objects.
       graph: Accepted and not needed: sharing is always kept.
-      policy: What to do with a stream of several keys. `"scalars_only"` refuses it; `"match_shape"`
-        splits the new key; a function of (path, key, shape) returns the keys.
-      **stream_keys: Seeds by name: whatever a `RngStream` is made from.
+      policy: The treatment of a stream of several keys. `"scalars_only"` raises an error;
+        `"match_shape"` splits the new key; a function of (path, key, shape) returns the keys.
+      **stream_keys: Seeds by name, of any type that `RngStream` takes.
 
     Raises:
       StreamError: A stream has several keys, and the policy gives one.

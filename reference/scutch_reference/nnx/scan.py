@@ -1,9 +1,9 @@
 """Lifted `jax.lax.scan`: loops over functions of objects.
 
 Words: in each step a leaf or argument is *carried* from the step before (its axis is `Carry`),
-*sliced* along an axis, or *shared* by all steps (its axis is None). What comes out of all steps is
-*stacked* along an axis. Leaves of objects come out in every step, in the groups of the frame; where
-one is carried, only what the last step made counts.
+*sliced* along an axis, or *shared* by all steps (its axis is None). The outputs of all
+steps are *stacked* along an axis. Every step outputs leaves of objects, in the groups of the frame;
+of a carried leaf, `scan` keeps only the value after the last step.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference import nnx
@@ -34,7 +34,7 @@ from .vmap import Mapped
 
 
 class Carry:
-    """The axis of what goes from one step to the next: the class itself is the mark."""
+    """The axis of a value that each step passes to the next; use the class, no instance."""
 
 
 class Scanned(Mapped[P, R]):
@@ -93,7 +93,7 @@ def _is_of_objects(out: Any) -> bool:
 
 
 def _map_axes(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
-    """`function` of each axis in a prefix, and of the parts of the trees that it is for."""
+    """Apply a function to each axis in a prefix, and to the parts of the trees under this axis."""
     return jax.tree.map(function, axes, *trees, is_leaf=_is_axis)
 
 
@@ -106,27 +106,27 @@ def _carried(axis: Any, part: Any) -> Any:
 
 
 def _sliced(axis: Any, part: Any) -> Any:
-    """What `jax.lax.scan` slices along the first axis."""
+    """Move a sliced axis to the front, where `jax.lax.scan` slices; None for other arguments."""
     return _moved_axis(part, axis, 0) if isinstance(axis, int) else None
 
 
 def _given(axis: Any, carry: Any, piece: Any, whole: Any) -> Any:
-    """What a step gets."""
+    """Return the input of a step, which is the carry, a slice, or the whole argument."""
     return carry if axis is Carry else piece if isinstance(axis, int) else whole
 
 
 def _outside(last: int, axis: Any, part: Any) -> Any:
-    """What comes out of all steps, from what they have stacked, of which the last is at `last`."""
+    """Return the entry at `last` of a stacked carry; else move the stack of outputs to its axis."""
     if axis is Carry:
         return jax.tree.map(lambda x: x[last], part)
     return _moved_axis(part, 0, axis) if isinstance(axis, int) else part
 
 
 def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) -> dict[int, Source]:
-    """Where each carried leaf of the next step comes out of a step, by number.
+    """Return the (group, index) at which a step outputs each carried leaf, by leaf number.
 
-    A step may put a variable in the place of one that is carried: the next step gets the new one.
-    The `others` are in the output of the step.
+    A step may replace a carried variable by another: the next step gets the new one. Leaves in
+    `others` are skipped, because the step returns them in its output.
     """
     definition = frame.definition
     nodes = dict(enumerate(definition.nodes)) | {
@@ -150,7 +150,7 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
 
 
 def _forget_unchanged(effects: Effects, groups: Any, leaves: Any, carried: Collection[int]) -> None:
-    """Leave the arguments alone of which a step has returned other arrays, and changed none."""
+    """Drop from `effects.changed` the arrays in `carried` that a step left in their container."""
     for number in carried:
         group, index = effects.changed.get(number, (None, None))
         if group is not None and groups[group][index] is leaves[number]:
@@ -160,7 +160,7 @@ def _forget_unchanged(effects: Effects, groups: Any, leaves: Any, carried: Colle
 def _take_carried_leaves(
     frame: Frame, effects: Effects, groups: Any, others: Mapping[int, Any]
 ) -> list[Any]:
-    """The carried leaves after a step by number: the others, and those taken out of its groups."""
+    """Remove the carried leaves from the groups of a step; return them with `others` by number."""
     for number, axis in enumerate(frame.leaf_prefixes):
         if axis is None and number in effects.changed:
             raise LiftingError(
@@ -178,7 +178,10 @@ def _take_carried_leaves(
 def _keep_first_of_replaced(
     frame: Frame, effects: Effects, groups: Any, first: int, others: Collection[int]
 ) -> None:
-    """Have what was replaced come out as the first step, at `first`, has left it."""
+    """Keep of each replaced leaf only the value after the first step, at index `first`.
+
+    Later steps get the replacement, so only the first step can change the original.
+    """
     for group, index in [effects.changed[number] for number in others if number in effects.changed]:
         groups[group][index] = groups[group][index][first][None]
     for number, source in _carried_sources(frame, effects, others).items():
@@ -190,13 +193,13 @@ def _keep_first_of_replaced(
 def _put_carried_leaves(
     frame: Frame, effects: Effects, groups: Any, leaves: Any, others: Collection[int]
 ) -> None:
-    """Put the carried leaves back into the groups, from where each step has taken them."""
+    """Put the final carried leaves into the groups, at the indices that `scan` left empty."""
     for number, (group, index) in _carried_sources(frame, effects, others).items():
         groups[group][index] = leaves[number]
 
 
 class _Mark(int):
-    """The number of an object, in its place in an output."""
+    """The number of an object; replaces the object in an output."""
 
 
 def _marked(part: Any, numbers: Iterator[int]) -> Any:
@@ -204,20 +207,20 @@ def _marked(part: Any, numbers: Iterator[int]) -> Any:
 
 
 class _Output:
-    """The output of a step: one part for each axis in the prefix, and maybe one that is carried.
+    """The output of a step, in one part for each axis in the prefix; one part may be the carry.
 
     Args:
       frame: The frame of the calls.
       prefix: The prefix of the output.
 
     Raises:
-      LiftingError: The prefixes carry more than one argument, or do not say where a plain one comes
-        out.
+      LiftingError: The prefixes carry more than one argument; or they carry a plain argument, and
+        `out_axes` has no `Carry`.
 
     Attributes:
       axes: The axis of each part.
-      carried: The numbers of the leaves, beside objects in an argument that is carried, that steps
-        return; known after one is traced.
+      carried: The numbers of the arrays beside objects in the carried argument, which each step
+        returns; known once a step is traced.
     """
 
     def __init__(self, frame: Frame, prefix: Any):
@@ -240,10 +243,11 @@ class _Output:
     def carried_and_parts(
         self, effects: Effects, out: Any
     ) -> tuple[list[Any], list[Any], dict[int, Any]]:
-        """What the next step gets of an output, and its parts; one that is carried is None.
+        """Separate an output into the carry for the next step and the parts that are stacked.
 
         Returns:
-          The carried plain arguments, the parts, and the `carried` leaves by number.
+          The carried plain arguments; the parts, with None for the carried one; and the arrays
+          beside objects in the carry, by leaf number.
         """
         others: dict[int, Any] = {}
         try:
@@ -273,9 +277,10 @@ class _Output:
         return carried, parts, others
 
     def _beside_objects(self, last: Any) -> dict[int, Any]:
-        """The arrays beside objects in what a step returned for the argument that is carried.
+        """Return the arrays beside objects in the returned carry, by leaf number.
 
-        In `last` there is a `_Mark` for each object; they are to be those of the argument.
+        `last` is the carry that a step returned, with a `_Mark` in place of each object. The step
+        must have returned the very objects of the carried argument, in the same positions.
         """
         nodes = unflatten(self.definition, list(range(len(self.definition.leaves))))
         numbers = {id(node): number for number, node in enumerate(nodes)}
@@ -309,7 +314,7 @@ class _Output:
         return found
 
     def joined(self, parts: list[Any], carried: Sequence[Any]) -> Any:
-        """The output, of its parts and what was carried; inverse of `carried_and_parts`."""
+        """Rebuild the output from its parts and the carry; inverse of `carried_and_parts`."""
         leaves, *plain = carried
         if Carry in self.plain:
             parts[self.axes.index(Carry)] = plain[self.plain.index(Carry)]
@@ -356,11 +361,11 @@ def scan(
     """Loop over a function of objects (OBJ-7).
 
     Args:
-      f: The function of one step; see `jit` for what its arguments may be. Without it, this returns
-        a decorator.
-      in_axes: For each positional argument `Carry`, an axis to slice, or None for what all steps
-        share; for objects, `StateAxes` says it by filter. One argument can be carried; a step
-        returns it with the very objects that it got, and maybe with other arrays beside them.
+      f: The function of one step, with objects and arrays as arguments, as for `jit`. Without it,
+        this returns a decorator.
+      in_axes: For each positional argument `Carry`, an axis to slice, or None if all steps share
+        the argument; for objects, `StateAxes` gives an axis for each filter. One argument can be
+        carried. A step returns it with the very objects that it got; arrays beside them may differ.
       out_axes: A prefix of the output: `Carry` where the carried argument comes out, or an axis
         that is new.
       **options: `transform_metadata` holds the name of the axis under `PARTITION_NAME`; the others

@@ -34,7 +34,7 @@ class ShardMapped(Lifted[P, R]):
     """A function of objects that devices run on their parts; see `shard_map`.
 
     Args:
-      *args: Those of `Lifted`.
+      *args: Arguments of `Lifted`.
       mesh: The devices, or None for the mesh in context.
       check: Whether to check that values agree between devices where specs say so.
       auto: Axes of the mesh that are left to the compiler.
@@ -151,14 +151,14 @@ def shard_map(
       auto: Axes of the mesh that the compiler shards over (SHM-5).
       axis_names: The other axes; not with `auto`.
       graph: Accepted and not needed: sharing is always kept.
-      graph_updates: If False, values and metadata of variables come out, but no change of
+      graph_updates: If False, objects get new values and metadata of variables, but no changes of
         structure.
 
     Returns:
       A function with the parameters of `f`.
 
     Raises:
-      MeshAxisError: When called: a spec names an axis that the mesh has not (SHM-4).
+      MeshAxisError: When called: a spec names an axis that is not in the mesh (SHM-4).
       IndivisibleSizeError: When called: an axis cannot be cut into so many parts (SHM-4).
       ReplicationError: When called: a value may differ between devices that must agree (SHM-4).
       NoFilterMatchError: When called: no filter takes a variable.

@@ -46,7 +46,7 @@ class Compiled(Stage[P, R]):
     """A compiled function, for arguments of one structure and shape (JIT-9)."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Do what a call of the function does.
+        """Call the compiled function; objects change as in a call of the function itself.
 
         Static arguments are compiled in, and are not passed again: as in JAX (JIT-10).
 
@@ -73,8 +73,8 @@ class Lowered(Stage[P, R]):
         """Compile it.
 
         Args:
-          *args: Those of `jax.stages.Lowered.compile`.
-          **options: Those of `jax.stages.Lowered.compile`.
+          *args: Arguments of `jax.stages.Lowered.compile`.
+          **options: Options of `jax.stages.Lowered.compile`.
         """
         return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.frame)
 
@@ -86,6 +86,6 @@ class Traced(Stage[P, R]):
         """Lower it.
 
         Args:
-          **options: Those of `jax.stages.Traced.lower`.
+          **options: Options of `jax.stages.Traced.lower`.
         """
         return Lowered(self.stage.lower(**options), self.jit_wrapped, self.frame)

@@ -136,7 +136,7 @@ def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) 
     Args:
       flat: The leaves.
       filters: The filters.
-      exhaustive: Whether every leaf must be taken; see `partition`, also for what it raises.
+      exhaustive: Whether every leaf must be taken; see `partition`, also for the errors.
 
     Returns:
       The `State` of all leaves taken, for up to one filter; for more, a tuple with a `State` for
@@ -205,7 +205,7 @@ def to_pure_dict(state: Nested, extract_fn: Callable[[Any], Any] = value_of) -> 
 
     Args:
       state: A nested state. `replace_by_pure_dict` puts the values back.
-      extract_fn: What is taken of a leaf; of a variable its value by default.
+      extract_fn: Gets a leaf, and returns its entry; by default, the value of a variable.
     """
     if isinstance(state, Mapping):
         return {key: to_pure_dict(value, extract_fn) for key, value in state.items()}
@@ -297,7 +297,7 @@ class State(dict[K, V]):
     raw_mapping = property(lambda self: to_pure_dict(self, lambda leaf: leaf))
 
     def __sub__(self, other: Nested) -> "State[Any, Any]":
-        """Return the leaves at the paths that another state has not (OBJ-4)."""
+        """Return the leaves whose paths are not in another state (OBJ-4)."""
         lacking = set(to_flat_state(self).paths).difference(to_flat_state(other).paths)
         return from_flat_state(pair for pair in to_flat_state(self) if pair[0] in lacking)
 

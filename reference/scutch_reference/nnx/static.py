@@ -1,4 +1,4 @@
-"""Static data: what is part of the structure of an object, and how two such values compare.
+"""Static data: the values in the structure of an object, and the equality of two such values.
 
 A compiled function is chosen by the structure of its arguments, so the parts of a structure need an
 equality that is exact. Python's is not: it says that `1 == 1.0 == True` and `0.0 == -0.0`, and that
@@ -35,7 +35,7 @@ def frozen(value: Any, where: str = "a static value") -> Hashable:
     Args:
       value: Anything hashable; containers of Python, partial functions and concrete arrays go by
         their content.
-      where: What the value is called in the message of an error.
+      where: The name of the value in the message of an error.
 
     Returns:
       The key. Keys of values of different types differ, and floats go by their `repr`.
@@ -73,7 +73,7 @@ class Static:
 
     Args:
       value: The static value.
-      where: What the value is called in the message of an `UnhashableStaticError`.
+      where: The name of the value in the message of an `UnhashableStaticError`.
     """
 
     value: Any
@@ -81,7 +81,7 @@ class Static:
 
     @functools.cached_property
     def key(self) -> Hashable:
-        """The key of the value; see `frozen`, also for what it raises."""
+        """The key of the value, made by `frozen`, which raises an error if there is none."""
         return frozen(self.value, self.where)
 
     def __eq__(self, other: object) -> bool:
@@ -95,7 +95,7 @@ class Static:
 
 
 def copied(value: Any) -> Any:
-    """Return new containers around the same contents: what a getter may hand out (OBJ-5).
+    """Copy the containers in a value, so that the caller cannot change the original ones (OBJ-5).
 
     Args:
       value: Anything. Only `dict`, `list`, `tuple` and `set` themselves, nested, are copied.

@@ -38,7 +38,7 @@ EPOCH = [1]
 
 
 class Tracked:
-    """What has a cell and a level: the base of objects and variables.
+    """The base of objects and variables, which have a cell and a level.
 
     A subclass is registered as a tree of JAX through its `_flatten` and `_unflatten`, unless it is
     declared with `pytree=False`.
@@ -47,7 +47,7 @@ class Tracked:
     __slots__ = ("__weakref__", "_cell", "_level", "_plans")
     _cell: list[Any]
     _level: Any
-    _plans: dict[Any, Any] | None  # What calls know of this object as their first argument.
+    _plans: dict[Any, Any] | None  # Plans of the calls whose first object this is.
 
     def __init_subclass__(cls: Any, *, pytree: bool = True, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -55,7 +55,7 @@ class Tracked:
             jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
 
     def _begin(self, level: Any, *cell: Any) -> None:
-        """Set what a new object starts with, at a trace level; a subclass adds its own slots."""
+        """Set the slots of a new object, with no plans; a subclass sets slots of its own."""
         _set_cell(self, [*cell, 0])
         _set_level(self, level)
         _set_plans(self, None)

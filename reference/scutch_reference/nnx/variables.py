@@ -1,10 +1,10 @@
 """Variables: the cells of a model that change, and the shardings that they ask for.
 
-A variable holds one value. The *type* of a variable says what it is for, and filters select by it:
-a `Param` is learned, a `BatchStat` is a running statistic. A variable also has metadata: the names
-of the axes of its value, hooks, and what the user adds.
+A variable holds one value. The *type* of a variable tells its role, and filters select by it: a
+`Param` is learned, a `BatchStat` is a running statistic. A variable also has metadata: the names of
+the axes of its value, hooks, and entries that the user adds.
 
-Words: the *raw value* is what is stored; the *value* is what the hooks of getting make of it. A
+Words: the *raw value* is the stored value; the *value* is the result of the hooks `on_get_value`. A
 *hook* is a function that runs on an event: the variable is made, read or assigned to, or a
 transformation adds an axis to its value or takes one off. `HOOKS` lists their names in the
 metadata. In expressions a variable stands for its value.
@@ -54,7 +54,7 @@ _ARRAYS = (np.ndarray, jax.Array)
 
 @dataclass(frozen=True)
 class VariableMetadata(Generic[A], abc.ABC):
-    """A value with metadata, for the variable that it starts: what initializers may return.
+    """A value and metadata for a new variable; an initializer may return one.
 
     Other classes with these attributes may be registered as subclasses.
 
@@ -88,7 +88,7 @@ class Variable(Tracked, Generic[A]):
     """One value with a type and metadata; expressions compute with the value itself (OBJ-5).
 
     Args:
-      value: An array, a tree of arrays, or what an initializer of `with_metadata` returns.
+      value: An array, a tree of arrays, or a `VariableMetadata` from an initializer.
       **metadata: Kept with the value. Under the names of `HOOKS` are functions, or tuples of
         functions; under `out_sharding` names of axes, by which the value is sharded on `mesh`, or
         else on the mesh in context, unless `eager_sharding` is False (OBJ-9). A `NamedSharding`
@@ -151,23 +151,23 @@ class Variable(Tracked, Generic[A]):
         return hooks if isinstance(hooks, tuple | list) else (hooks,)
 
     def run_hooks(self, event: str, value: Any) -> Any:
-        """Return what the hooks of an event make of a value, one after the other (OBJ-5).
+        """Return a value after the hooks of an event, which run one after the other (OBJ-5).
 
-        A subclass may override it, to see or change what all hooks of values do.
+        A subclass may override it, to see or change all values that pass through hooks.
 
         Args:
           event: One of `on_create_value`, `on_get_value`, `on_set_value`.
-          value: What the first hook gets; each further one gets what the last returned.
+          value: The input of the first hook; each further hook gets the result of the one before.
         """
         for hook in self._hooks(event):
             value = hook(self, value)
         return value
 
     def create_value(self, value: A) -> A:
-        """Return what a new variable starts with; override it to change that.
+        """Return the first raw value of a new variable; a subclass may override it.
 
         Args:
-          value: What the variable is made from, after the hooks `on_create_value`.
+          value: The argument of the constructor, after the hooks `on_create_value`.
         """
         return value
 
@@ -192,10 +192,10 @@ class Variable(Tracked, Generic[A]):
             hook(self, index, name)
 
     def get_value(self, *, index: Any = ...) -> Any:
-        """Return the value, or a part of it, after the hooks of getting (OBJ-5).
+        """Return the value, or a part of it, after the hooks `on_get_value` (OBJ-5).
 
         Args:
-          index: What is taken of the raw value before the hooks run; all of it by default.
+          index: The part of the raw value that the hooks get; all of it by default.
 
         Returns:
           An array, or a tree of arrays in new containers.
@@ -204,7 +204,7 @@ class Variable(Tracked, Generic[A]):
         return self.run_hooks("on_get_value", value if index is ... else value[index])
 
     def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
-        """Store a value, or a part of it, after the hooks of setting (OBJ-5).
+        """Store a value, or a part of it, after the hooks `on_set_value` (OBJ-5).
 
         Args:
           value: An array, a tree of arrays, or a variable, which stands for its value.
@@ -217,7 +217,7 @@ class Variable(Tracked, Generic[A]):
         self._check("change the value of")
         value = self.run_hooks("on_set_value", copied_tree(value_of(value)))
         old = self._cell[0]
-        # What fits takes the place of the whole, with nothing to broadcast or convert.
+        # A value of the same form replaces the old one, without broadcast or conversion.
         fits = index is ... and (not isinstance(old, _ARRAYS) or _form(value) == _form(old))
         if index is _UNSET or fits:
             self._cell[0] = value
@@ -228,7 +228,7 @@ class Variable(Tracked, Generic[A]):
             self._cell[0][index] = value
 
     def get_raw_value(self) -> A:
-        """Return what is stored; no hook runs (OBJ-5)."""
+        """Return the stored value; no hook runs (OBJ-5)."""
         return self._cell[0]  # type: ignore[no-any-return]
 
     def set_raw_value(self, value: A) -> None:
@@ -262,7 +262,7 @@ class Variable(Tracked, Generic[A]):
 
         Args:
           name: The entry; without it, all.
-          default: What is returned if there is no such entry.
+          default: Is returned if there is no such entry.
 
         Raises:
           KeyError: There is no such entry, and no default.
@@ -389,7 +389,7 @@ def is_variable(value: Any) -> bool:
 
 
 def value_of(value: Any) -> Any:
-    """Return the value of a variable, or what is no variable itself."""
+    """Return the value of a variable; return any other argument itself."""
     return value.get_value() if isinstance(value, Variable) else value
 
 
@@ -397,7 +397,7 @@ def _form(value: Any) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
-# What Python asks of a variable, its value answers. The method on the left calls the function on
+# Python's operations on a variable act on its value. The method on the left calls the function on
 # the right with the values of its operands.
 _ANSWERED_BY_THE_VALUE: dict[str, Callable[..., Any]] = {
     "__array__": np.asarray,
@@ -472,7 +472,7 @@ class BatchStat(Variable[A]):
 
 
 class Cache(Variable[A]):
-    """What decoding remembers from step to step."""
+    """A value that decoding keeps from step to step."""
 
 
 class Intermediate(Variable[A]):
@@ -513,7 +513,7 @@ def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, *
 
 
 def _sharding_in(given: Any) -> Any:
-    """What an `out_sharding` says about devices: the sharding in a `Format`, or all of it."""
+    """Return the sharding in a `Format`; return any other `out_sharding` itself."""
     return getattr(given, "sharding", given)
 
 
@@ -562,8 +562,8 @@ def get_partition_spec(tree: Any) -> Any:
       tree: A tree with variables and arrays.
 
     Returns:
-      The tree. Variables hold their specs as values; an array, or a variable whose metadata name no
-      axes, has `PartitionSpec()`; what has no shape has None.
+      The tree. Variables hold their specs as values. An array, or a variable whose metadata name no
+      axes, has `PartitionSpec()`; a value without a shape has None.
     """
 
     def spec(value: Any) -> Any:
@@ -592,7 +592,7 @@ def _axis_names(variable: Variable[Any]) -> list[Any] | None:
 
 
 def take_entry(variable: Variable[Any], index: int) -> Any:
-    """Take the name of an axis off a variable, whatever it is; `put_entry` is the inverse.
+    """Take the name of an axis off a variable, and return it; `put_entry` is the inverse.
 
     Args:
       variable: Names change if its metadata has any.
@@ -610,7 +610,7 @@ def take_entry(variable: Variable[Any], index: int) -> Any:
 
 
 def put_entry(variable: Variable[Any], index: int, name: Any) -> None:
-    """Insert the name of a new axis into those of a variable; see `take_entry`.
+    """Insert the name of a new axis into the names of a variable; inverse of `take_entry`.
 
     Args:
       variable: Names change if its metadata has any.

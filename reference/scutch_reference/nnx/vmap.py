@@ -1,9 +1,9 @@
 """Lifted `jax.vmap`: functions of objects whose variables have one more axis outside.
 
 Words: a variable is *mapped* if each lane gets a slice of its value along an axis, and *shared* if
-all lanes get all of it (its axis is None). A mapped variable that has names of axes has one more of
-them outside: the name in `transform_metadata`. Without one, the axis keeps the name that it has,
-and that of a new variable is None. A function of `transform_metadata` changes the names itself.
+all lanes get all of it (its axis is None). A mapped variable with names of axes has one more name
+outside: the name in `transform_metadata`. If there is none, the axis keeps its name, and a new
+variable gets the name None. A function of `transform_metadata` changes the names itself.
 
 >>> import jax.numpy as jnp
 >>> from scutch_reference import nnx
@@ -29,12 +29,12 @@ from .variables import add_axis, put_entry, remove_axis, take_entry
 
 
 class Mapped(Lifted[P, R]):
-    """What `vmap` and `scan` share: inside, variables lack an axis that they have outside.
+    """The base of `vmap` and `scan`, inside which variables lack an axis that they have outside.
 
     Args:
-      *args: Those of `Lifted`.
+      *args: Arguments of `Lifted`.
       transform_metadata: Holds the name of the axis under `PARTITION_NAME`.
-      **options: Those of `Lifted`.
+      **options: Options of `Lifted`.
     """
 
     rules = PrefixRules(what="axes")
@@ -59,7 +59,7 @@ def call_without_axis(
       function: The call.
 
     Returns:
-      What `function` returned: the output of the user's function.
+      The output of the user's function.
 
     Raises:
       AxisNameError: The mapped axis of a variable has another name.
@@ -163,11 +163,10 @@ def vmap(f: Any = None, *, in_axes: Any = 0, out_axes: Any = 0, **options: Any) 
     """Vectorize a function of objects (OBJ-7).
 
     Args:
-      f: The function; see `jit` for what its arguments may be. Without it, this returns a
-        decorator.
-      in_axes: A prefix of the positional arguments: an axis, None for what all lanes share, or
-        `StateAxes` for objects. Keyword arguments are mapped over their first axis.
-      out_axes: A prefix of the output; new objects in it have these axes, too.
+      f: A function of objects and arrays, as for `jit`. Without it, this returns a decorator.
+      in_axes: A prefix of the positional arguments: an axis, None where all lanes share the
+        argument, or `StateAxes` for objects. Keyword arguments are mapped over their first axis.
+      out_axes: A prefix of the output; it also gives the axes of new objects in the output.
       **options: `transform_metadata` holds the name of the axis under `PARTITION_NAME`; without it,
         variables keep the name that the axis has, and new ones have None there. The others are
         those of `jax.vmap`, and `graph` and `graph_updates` of `jit`.
