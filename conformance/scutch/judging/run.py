@@ -351,7 +351,7 @@ def settle(
         compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
         shard=str(shards.Shard.parse(shard)) if shard else "", code=found["code"],
         offers=tuple(found["offers"]), until=_begun() + within if within else 0.0,
-        skipped=dict(_skipped(skip)), edition=edition, first=first,
+        skipped=dict(_skipped(skip)), edition=edition, first=dict(first),
     )  # fmt: skip
     if since:
         run = _affected(run, since)
