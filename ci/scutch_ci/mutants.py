@@ -16,9 +16,9 @@ comes to one of these:
     broken     the mutant cannot be imported
 
 Those that ci/mutants.toml lists as equivalent, with the reason why nobody could tell, are not
-planted, and none is in a function that no law calls: `--unseen` names these. The score is what was
-found of what was found or survived. Each result is a line of a file, so that the same command goes
-on where it was interrupted.
+planted, and none is in a function that no law calls: `--unseen` names these. The score is the share
+that was found of the faults that were found or survived. Each result is a line of a file, so that
+the same command goes on where it was interrupted.
 """
 
 import argparse
@@ -53,7 +53,7 @@ OUTPUT = ROOT / "build" / "mutants"
 
 @dataclass(frozen=True)
 class Result:
-    """What a fault came to.
+    """The outcome of one fault.
 
     Args:
       fault: Its name.
@@ -85,7 +85,7 @@ def tried(work: Work) -> Result:
     """Try the laws that can see a fault on its mutant, until one fails.
 
     Args:
-      work: The implementation, the fault, the laws in their order, what they did on the
+      work: The implementation, the fault, the laws in their order, their sights of the
         implementation as it is, on how many inputs each is tried at most, for how many seconds
         all laws are tried first, the cheapest first, also after one has failed.
     """
@@ -134,7 +134,7 @@ def tried(work: Work) -> Result:
 def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault], list[str]]:
     """The faults that are planted, and the functions that get none because no law calls them.
 
-    Neither holds what is listed.
+    The faults listed in ci/mutants.toml are in neither.
     """
     entries = listed()
     everything = [f for file, text in subject.sources.items() for f in faults_in(text, file)]
@@ -146,7 +146,7 @@ def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault]
 
 
 def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> list[Fault]:
-    """A random sample of faults, in random order: what an interrupted run has tried is one, too.
+    """A random sample of faults, in random order, so that an interrupted run has tried one too.
 
     Each fault has its own place in the lot, so that a fault which is listed, or gone with its line,
     leaves all others of the sample in it.
@@ -166,14 +166,14 @@ def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> 
 
 
 def score(results: Sequence[Result]) -> str:
-    """What was found of what was found or survived."""
+    """The share that was found of the faults that were found or survived."""
     found = sum(result.outcome == "found" for result in results)
     judged = found + sum(result.outcome == "survived" for result in results)
     return f"{found} of {judged}" + (f", {100 * found / judged:.0f} %" if judged else "")
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
-    """The score of each file and of all, with what else came of faults."""
+    """The score of each file and of all, with the number of each other outcome."""
     files = sorted({result.file for result in results})
     for name in [*files, "all"]:
         those = [result for result in results if name in (result.file, "all")]
@@ -267,7 +267,7 @@ def chosen_laws(profile: str, laws: Iterable[str]) -> dict[str, int]:
 
 
 def prepare() -> None:
-    """Have all laws at hand, and keep what XLA compiles: mutants compile the same programs."""
+    """Import all laws, and keep compiled programs: mutants compile the same ones."""
     profiles.prepare_devices()
     compiled = {FOLDER: str(conformance.COMPILED / "mutants")}
     for name, value in {**compiled, **KEEP_ALL}.items():
@@ -281,7 +281,7 @@ def read(file: Path, wanted: set[str], again: bool) -> dict[str, Result]:
     Args:
       file: It may be missing.
       wanted: The diffs.
-      again: Whether only what was found, or cannot be imported, counts.
+      again: Whether only the outcomes `found` and `broken` count.
     """
     return {
         result.diff: result for result in (results_in(file) if file.exists() else ())

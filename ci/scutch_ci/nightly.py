@@ -1,9 +1,9 @@
 """The command `ci/nightly`: judge and measure this commit in depth, publish, name the regressions.
 
 It runs a list of tasks: one for each implementation and environment that is judged, one for each
-group of benchmarks and environment that is measured. Then it publishes one site and says what
-regressed since the last night. It may be interrupted at any moment: the same command goes on with
-the tasks that are not done, as long as commit, options and environments are the same.
+group of benchmarks and environment that is measured. Then it publishes one site and names
+the regressions since the last night. It may be interrupted at any moment: the same command goes on
+with the tasks that are not done, as long as commit, options and environments are the same.
 """
 
 import argparse
@@ -159,7 +159,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do the tasks that are not done, publish, and print what regressed; returns an exit code."""
+    """Do the tasks that are not done, publish, and print the regressions; returns an exit code."""
     commit = clean_head()
     environments = chosen(options.python)
     for environment in environments:
@@ -178,7 +178,7 @@ def run(options: argparse.Namespace) -> int:
     earlier = backfilling(
         history, environments[0], options.backfill, machine=options.machine, select=options.select
     )
-    for task in earlier:  # a commit may lack what is measured today: that is no failure
+    for task in earlier:  # a commit may lack a feature that is measured today: that is no failure
         task.do(history.scratch)
     found = regressions.between(history, night)
     verdict = {"regressions": [asdict(one) for one in found], "failed": failed}
@@ -437,12 +437,12 @@ def publish(
     Args:
       history: All nights.
       night: The night that it is about.
-      found: What regressed.
+      found: The regressions.
       failed: Names of the tasks that left no file.
       folder: Where the site goes.
 
     Returns:
-      What the night came to.
+      The outcome of the night.
 
     Raises:
       NothingMeasured: The folder holds something else than a site.
@@ -474,7 +474,9 @@ def replace_site(made: Path, folder: Path, scratch: Path) -> None:
     if folder.exists() and any(folder.iterdir()) and not (folder / "index.html").exists():
         raise NothingMeasured(f"{folder} holds no site; --site takes an empty folder or a site")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = folder.with_name(f".{folder.name}.new")  # on the same disk: what follows is one step
+    draft = folder.with_name(
+        f".{folder.name}.new"
+    )  # on the same disk, so that the following move is one step
     shutil.rmtree(draft, ignore_errors=True)
     shutil.move(made, draft)
     if folder.exists():
@@ -483,7 +485,7 @@ def replace_site(made: Path, folder: Path, scratch: Path) -> None:
 
 
 def print_outcome(history: History, night: Night, outcome: Outcome) -> None:
-    """Print what regressed between which commits, and what could not be done."""
+    """Print the regressions, with the commits between which they came, and the failed tasks."""
     for since, until in dict.fromkeys((one.since, one.until) for one in outcome.regressions):
         print(f"\nregressed between {commit_range(since, until)}:")
         for one in outcome.regressions:

@@ -1,13 +1,14 @@
 """The command `ci/portfolio`: choose the order in which requirements are judged, and the inputs.
 
-It takes what `ci/mutants --all-laws` has kept of both implementations: which laws convict each
-planted fault, after how many inputs, and which functions each law calls. What each requirement
-costs is measured here, on the reference, for each number of inputs.
+It takes the results of `ci/mutants --all-laws` on both implementations: which laws convict each
+planted fault, after how many inputs, and which functions each law calls. The cost of each
+requirement is measured here, on the reference, for each number of inputs.
 
 The choice is greedy. The next requirement is the one that adds most per CPU second. The first
-requirement that finds a fault adds 1, the second half as much, the third a quarter: what finds
-many faults again may find others that were not planted. A function of an implementation counts
-like a tenth of a fault that every law finds which calls it, since a fault of it might be planted.
+requirement that finds a fault adds 1, the second half as much, the third a quarter: a law that
+finds many faults again may find others that were not planted. A function of an implementation
+counts like a tenth of a fault that every law finds which calls it, since a fault of it might be
+planted.
 Of equals, the one with the graver harm comes first, then the cheaper one.
 """
 
@@ -33,6 +34,7 @@ from scutch import catalogue
 from scutch.implementation import load
 from scutch.judging import portfolio, profiles, suite
 from scutch.judging.compiled import compiled_once
+from scutch.judging.costs import Memory
 from scutch.judging.isolation import Lost, Runner
 from scutch.judging.portfolio import Choice
 from scutch.judging.trying import try_law
@@ -48,7 +50,7 @@ COUNTS = (6, 10)
 """The numbers of inputs among which one is chosen for each requirement: the fewest that every law
 gets, and as many as `ci/mutants` tries at first."""
 CALLED = 0.1
-"""What a function counts, where a fault counts 1."""
+"""The weight of a function, where a fault has the weight 1."""
 EXPORT = "export"
 FILE = ROOT / "conformance" / "scutch" / "judging" / portfolio.FILE
 
@@ -92,11 +94,11 @@ def _answer(runner: Runner, request: Any) -> float:
 
 
 def _costing(subject: Subject) -> Callable[[Any], Any]:
-    """What a fork answers to `[law, inputs]`: the CPU seconds of the law.
+    """The answer of a fork to `[law, inputs]`: the CPU seconds of the law.
 
     To `null` it answers those that it takes to import TensorFlow; 0 where that is not installed.
     """
-    by_name = {law.name: law for law in suite.laws()}
+    by_name, memory = {law.name: law for law in suite.laws()}, Memory()
 
     def answer(request: Any) -> float:
         if request is None:
@@ -105,6 +107,7 @@ def _costing(subject: Subject) -> Callable[[Any], Any]:
                 importlib.import_module("tensorflow")
             return time.process_time() - started
         name, examples = request
+        memory.slim()
         implementation, law = load(subject.where), by_name[name]
         jax.jit(jnp.sum)(jnp.ones(3))  # starts JAX
         forget([law.function.__module__, *modules_of(subject.package, *MAKING)])
@@ -129,7 +132,7 @@ def _measured_in_jobs(number: int) -> dict[str, float]:
 
 
 def finds(results: Sequence[mutants.Result], calls: Mapping[str, Sequence[str]]) -> Finds:
-    """What each requirement finds, and after how many inputs: faults, and functions that it calls.
+    """The faults that each requirement finds, and the functions that it calls, with the inputs.
 
     Args:
       results: Of faults that all laws were tried on.
@@ -154,7 +157,7 @@ def chosen(costs: Costs, found: Finds) -> list[Choice]:
 
     Args:
       costs: By requirement and number of inputs, CPU seconds.
-      found: By requirement, what it finds, and after how many inputs; a name with a line break is
+      found: By requirement, its faults and functions, with the inputs; a name with a line break is
         a fault, any other a function.
     """
     times: dict[str, int] = defaultdict(int)
@@ -178,7 +181,7 @@ def chosen(costs: Costs, found: Finds) -> list[Choice]:
     while queue:
         _, name = heapq.heappop(queue)
         now = best(name)
-        if queue and now > queue[0][0]:  # what others found since counts less
+        if queue and now > queue[0][0]:  # its faults count less, since others find them too
             heapq.heappush(queue, (now, name))
             continue
         *_, cost, number = now

@@ -1,4 +1,4 @@
-"""Implementations that faults are planted in, and what goes on in a fork that tries laws on one.
+"""Implementations that faults are planted in, and the forks that try laws on them.
 
 A *mutant* is an implementation with one fault planted in it (`faults`). Nothing that is installed
 is changed: a mutant is a fork of one warm process that has the laws and not yet the implementation;
@@ -44,7 +44,7 @@ FILES = {
 """Where faults are planted: in the files of the contract's areas. Both implementations do more in
 them than the contract asks for, so only functions that some law calls get any."""
 CACHED = type(functools.cache(len))
-"""What `functools.cache` and `functools.lru_cache` make of a function."""
+"""The class of a function under `functools.cache` or `functools.lru_cache`."""
 MAKING = ("scutch.inputs", "scutch.lawkit")
 """Packages of the judge that make classes and values of an implementation, and keep them."""
 
@@ -119,18 +119,20 @@ class Planted(importlib.machinery.SourceFileLoader):
         return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code of the text with the fault; never what was compiled of the file before."""
+        """The code of the text with the fault; never the compiled code of the file on disk."""
         return compile(self.text, self.path, "exec", dont_inherit=True)
 
 
 def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
-    """What a fork answers: `null` imports the implementation and tells its claims and the functions
-    that this called, `[law, inputs]` tries a law on it. Inputs that break a law as it is known to
-    break are passed over, so that it convicts by the others.
+    """The answers of a fork that judges one mutant.
+
+    The request `null` imports the implementation, and is answered with its claims and the functions
+    that the import called; `[law, inputs]` tries a law on it. Inputs that break a law as it is
+    known to break are passed over, so that it convicts by the others.
 
     Args:
       subject: The implementation.
-      fault: What is planted in it first; None for the implementation as it is.
+      fault: The fault that is planted first; None for the implementation as it is.
     """
     by_name = {law.name: law for law in suite.laws()}
 
@@ -175,7 +177,7 @@ def modules_of(*packages: str) -> list[str]:
 
 
 def forget(modules: Sequence[str]) -> None:
-    """Have modules compute again what they have computed for other laws, which see it too."""
+    """Empty the caches of functions in modules: they hold values made for other laws."""
     for name in modules:
         for each in list(vars(sys.modules[name]).values()):
             if isinstance(each, CACHED):
@@ -199,7 +201,7 @@ def trace(folder: str, called: set[str]) -> None:
 
 
 def imported(subject: Subject, runner: Runner) -> Any:
-    """What an implementation claims, and the functions of it that its import calls."""
+    """The claims of an implementation, and the functions of it that its import calls."""
     answer = runner.ask(None, 300)
     if not isinstance(answer, list):
         raise SystemExit(f"ci/mutants: {subject.where} cannot be imported: {answer}")

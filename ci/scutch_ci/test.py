@@ -104,12 +104,12 @@ def conformance_check(implementation: str) -> Check:
 
 
 class Outcome(NamedTuple):
-    """What a check came to.
+    """The outcome of one check.
 
     Args:
       passed: Whether it succeeded.
       seconds: How long it took.
-      printed: What it printed.
+      printed: Its output, stdout and stderr together.
     """
 
     passed: bool
@@ -118,7 +118,7 @@ class Outcome(NamedTuple):
 
 
 def run(chosen: Sequence[Check]) -> list[str]:
-    """Run checks, and print whether each passed; what a check printed is shown only if it failed.
+    """Run checks, and print whether each passed; the output of a check is shown only if it failed.
 
     Those that use one processor run side by side. Meanwhile `waiting` shows the time.
 

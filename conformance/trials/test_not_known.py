@@ -1,4 +1,4 @@
-"""What the judge cannot know, as CONTRIBUTING lists it: each of these cheats works.
+"""The limits of the judge, as CONTRIBUTING lists them: each of these cheats works.
 
 A trial that fails here is good news: the judge knows more than it says, and the list gets shorter.
 """
@@ -99,6 +99,6 @@ def test_a_fork_has_the_failures_that_its_upstream_is_known_for(tmp_path):
 
 def test_every_way_is_on_the_list():
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
-    section = text.split("## What the judge cannot know\n")[1].split("\n## ")[0]
+    section = text.split("## Limits of the judge\n")[1].split("\n## ")[0]
     here = [name for name in globals() if name.startswith(("test_it_can", "test_a_fork"))]
     assert [name for name in here if name not in section] == []
