@@ -1,8 +1,8 @@
 """The command `scutch`: run the judge, ask the catalogue, and show, compare and draw reports.
 
 Exit codes: 0 is fine, 1 says that something does not conform or got worse, 2 that the input is
-bad, with one message that says which, where, and what was expected. What Ctrl-C, SIGTERM or SIGHUP
-has interrupted exits with 2, too.
+bad, with one message that names the input, its place, and the expected one. A command that Ctrl-C,
+SIGTERM or SIGHUP has interrupted exits with 2, too.
 """
 
 import argparse
@@ -63,7 +63,7 @@ _EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich")
 
 
 class UsageError(Exception):
-    """The command line asks for something that is not there; the message says what is.
+    """The command line names something that does not exist; the message names valid choices.
 
     Wrong: `scutch explain BOX-99`.
     Right, after `scutch list objects/graphs` has shown the ids:
@@ -89,7 +89,7 @@ def _main(words: list[str]) -> int:
     """Carry out one command line, up to an interruption."""
     if found := stranger():
         return _refuse(found)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot encode, it shows as an escape
+    if isinstance(sys.stdout, io.TextIOWrapper):  # it escapes characters that it cannot encode
         sys.stdout.reconfigure(errors="backslashreplace")
     if words[:1] == ["run"]:
         return _help_of_run() if words[1:2] in (["-h"], ["--help"]) else _run(words[1:])
@@ -434,7 +434,7 @@ def _run(rest: Sequence[str]) -> int:
         words += ["-o", f"cache_dir={Path.cwd() / '.pytest_cache'}"]
     words += ["--pyargs", "scutch", *configuration.words(settings, rest, file), *rest]
     told = {
-        "SCUTCH_COMMAND": "scutch run",  # what replay commands begin with
+        "SCUTCH_COMMAND": "scutch run",  # the beginning of replay commands
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # other plugins are loaded if `-p` names them
     }
     added = told.keys() - os.environ.keys()
@@ -444,7 +444,7 @@ def _run(rest: Sequence[str]) -> int:
     finally:
         for name in added:
             del os.environ[name]
-    return code if code in (0, 1) else 2  # pytest has 3 to 5 for what is no verdict either
+    return code if code in (0, 1) else 2  # pytest's codes 3 to 5 are no verdict
 
 
 def _report(arguments: argparse.Namespace) -> int:
@@ -599,7 +599,7 @@ def _upgrade(arguments: argparse.Namespace) -> int:
 
 
 def _known_failures(outcome: Outcome, name: str, version: str) -> Iterator["Known"]:
-    """What a file of known failures says of a broken requirement: an entry for each broken law."""
+    """The known failures of a broken requirement, one entry for each broken law."""
     from scutch.judging import known
 
     broken = [c for c in (outcome.counterexample, *outcome.also) if c is not None and c.input]

@@ -6,8 +6,8 @@
     edition = "0.2"
     skip = [{ requirement = "export", reason = "we export with our own tool" }]
 
-`scutch run` takes what stands there as if it had been typed first: an option of the command line
-takes its place. `settings.schema.json` is the published form, for editors and for tools.
+`scutch run` puts these settings before the words that were typed, and leaves out each setting whose
+option was typed. `settings.schema.json` is the published form, for editors and for tools.
 """
 
 import difflib
@@ -90,7 +90,7 @@ def words(settings: Mapping[str, Any], given: Sequence[str], file: Path | None) 
     """The settings as words of a command line, without those that the user has given.
 
     Args:
-      settings: What `project` has returned.
+      settings: The settings that `project` returned.
       given: The words that the user has typed.
       file: Where the settings stand; paths in them are relative to its folder.
 

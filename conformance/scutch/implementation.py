@@ -1,4 +1,4 @@
-"""What the judge may touch of an implementation, and how one is found.
+"""Implementations under judgment, the names that laws may use of them, and how they are found.
 
 An `Implementation` has a name, a version and one *namespace* for each *capability*: any object
 that answers to the standard's names (those of the documents). A capability left `None` is
@@ -95,7 +95,7 @@ CAPABILITIES = tuple(NAMES)
 
 
 class SetupError(Exception):
-    """The run cannot begin; the message says what was tried and what was expected.
+    """The run cannot begin; the message names the refused value and the expected one.
 
     Wrong:
 
@@ -106,12 +106,12 @@ class SetupError(Exception):
         scutch.judge_box(MyBox, implementation="flax")
 
     Attributes:
-      subject: What was refused: an option, an implementation, a file and line.
-      problem: Why, and what was expected.
+      subject: The refused option, implementation, or file and line.
+      problem: The reason, and the expected value.
     """
 
     def __init__(self, subject: str, problem: str) -> None:
-        """Say what was refused, and why."""
+        """Join the refused subject and the reason into the message."""
         self.subject, self.problem = subject, problem
         super().__init__(f"{subject}: {problem}")
 
@@ -124,7 +124,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "bridge": ("meta", "logical", "nnx"),
     }
 )
-"""What the laws of a capability touch of others."""
+"""By capability, the other capabilities whose names its laws use."""
 
 LAYOUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -174,7 +174,7 @@ class Namespace:
         Args:
           title: For messages.
           modules: Anything with attributes, earlier ones first.
-          names: Those that are claimed; all of the standard's where left out.
+          names: The claimed names; where left out, all names of the standard.
         """
         self._title = title
         self._modules = modules
@@ -218,11 +218,11 @@ RENAMED: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
         "register_variable_name_type_pair": ("register_variable_name", {}),
     }
 )
-"""Names of the documents with those of Flax 0.12, and the arguments by which these do the same."""
+"""By name in the documents, the name in Flax 0.12 and the arguments that make it do the same."""
 
 
 class _Renamed:
-    """A module that answers to the names of the documents where it has today's."""
+    """A module of Flax that also answers to older names, which the documents use."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -239,7 +239,7 @@ class Implementation:
     """One implementation under judgment.
 
     Args:
-      name: What reports and known failures call it.
+      name: Its name in reports and known failures.
       version: Its release, as `packaging.version` reads it.
       meta: Names of document `000_`; required by `logical`.
       logical: Names of document `002_` for logical axes.
@@ -265,7 +265,7 @@ class Implementation:
     known: str = ""
 
     def __post_init__(self) -> None:
-        """Let the laws of what is claimed in part be tried, also where they need what is not."""
+        """Give a capability that is claimed in part an empty namespace for each unclaimed need."""
         for capability in CAPABILITIES:
             in_part = self._claimed(capability) != NAMES[capability]
             for need in NEEDS.get(capability, ()) if in_part else ():
@@ -301,7 +301,7 @@ class Implementation:
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """Each capability that is claimed, with its names where not all of them are."""
+        """Each claimed capability, with its claimed names if only some names are claimed."""
         spaces = {name: getattr(self, name) for name in self.claims}
         parts = {n: s.names if isinstance(s, Namespace) else None for n, s in spaces.items()}
         return tuple(n if p is None else f"{n}: {', '.join(p)}" for n, p in parts.items())
@@ -343,18 +343,18 @@ def flax_shaped(
     """An implementation whose modules lie where Flax has them.
 
     Args:
-      name: What reports call it.
+      name: Its name in reports and known failures.
       version: Its release.
       package: The import name of the package, `name` where left out.
-      claims: What to judge: capabilities, such as `meta`, and names in one of which only a part is
-        there, such as `logical.logical_to_mesh_axes`; where left out, all of Flax.
-      known: What a fork descends from, such as `flax`; see `Implementation`.
+      claims: Capabilities, such as `meta`, or single names of a capability that the package has in
+        part, such as `logical.logical_to_mesh_axes`; where left out, all of Flax.
+      known: The implementation that a fork descends from, such as `flax`; see `Implementation`.
 
     Returns:
-      The implementation; what an adapter calls `implementation`.
+      The implementation, which an adapter assigns to the name `implementation`.
 
     Raises:
-      SetupError: `claims` names something that is no capability, or not in one.
+      SetupError: A claim is neither a capability nor a name in one.
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
     parts: dict[str, list[str] | None] = {}
@@ -404,13 +404,13 @@ def modules_of(package: str, capability: str, *, in_part: bool) -> list[ModuleTy
 
 
 def names_in(package: str) -> list[str]:
-    """What a package has of the standard's names, as `flax_shaped` takes its claims.
+    """The standard's names that a package has, in the form of the claims of `flax_shaped`.
 
     Args:
       package: Its import name.
 
     Returns:
-      The names that are there, such as `nnx.split`; no `OPTIONS`.
+      The names, such as `nnx.split`; no `OPTIONS`.
 
     Raises:
       ImportError: There is no such package.
@@ -463,7 +463,9 @@ def load(where: str) -> Implementation:
 
 
 def find(where: str) -> Any:
-    """What `module:attribute` or `file.py:attribute` names, with modules beside it at hand.
+    """The object that `module:attribute` or `file.py:attribute` names.
+
+    Modules beside the file, or in the current folder, can be imported after that.
 
     Raises:
       SetupError: It names no attribute, there is no such file, it cannot be imported, or has no
@@ -490,7 +492,7 @@ def check(found: Any, where: str) -> Implementation:
     """Refuse anything that is not a complete `Implementation`.
 
     Args:
-      found: What an adapter has for `implementation`.
+      found: The value of `implementation` in an adapter.
       where: How it was found, for messages.
 
     Returns:

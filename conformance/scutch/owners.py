@@ -6,10 +6,10 @@
     class TestMyBox(scutch.BoxTests):
         box = MyBox
 
-The laws of the boxes are tried on it as `pytest --pyargs scutch` tries them on `Partitioned`, but
+`judge_box` tries the laws of the boxes as `pytest --pyargs scutch` tries them on `Partitioned`, but
 in this process, and without any option or plugin. A class need not have names, a spec, or the
-parameters of `Partitioned`: what it *lacks* is found out before the first law, is said once, and
-takes away the laws about it. The class is built by a *maker*:
+parameters of `Partitioned`. One box, made before the first law, shows which of these features the
+class *lacks*: the failure lists them once, and no law about them is tried. A *maker* builds boxes:
 
     scutch.judge_box(Quantized, make=lambda value, names: Quantized(value, names, scale=0.5))
 """
@@ -77,13 +77,13 @@ BOX_LAWS = (
     "transformations/fits-rank/lifts-of-linen[own-methods]",
     "bridge/variables/foreign-box-crosses",
 )
-"""What document `000_` asks of every box class: no mesh, no error type, no refusal of its own."""
+"""Requirements on every box class, the default of `judge_box`: none needs a mesh or a refusal."""
 
 NAMES = "names"
-"""The attribute that holds the names of a box, where its owner says nothing else."""
+"""The attribute that holds the names of a box, unless its owner passes another."""
 
 SPEC, SPEC_LAW = "a partition spec", "metadata/box-specs/names-become-the-spec"
-"""What a class without `get_partition_spec` lacks, and the requirement about it."""
+"""The feature that a class without `get_partition_spec` lacks, and the requirement about it."""
 
 _VALUE = np.ones((2, 3), "float32")
 _NAMES = ("data", "model")
@@ -96,9 +96,9 @@ class Judgment:
     Args:
       title: The class.
       rulings: One for each requirement that was judged.
-      lacks: What the class does not have.
-      untried: Requirements that are about what it does not have, or that the implementation it was
-        judged with is known to break.
+      lacks: Features that the class does not have, such as `a partition spec`.
+      untried: Requirements that were asked for and not tried: no law about them fits the class, no
+        input was in their domain, or the implementation is known to break them.
     """
 
     title: str
@@ -132,7 +132,7 @@ class Nonconforming(ExceptionGroup[Exception], AssertionError):
 
     It is a group of the errors that broke them, each with its traceback into the class.
 
-    Wrong, in a box class, because everything else that the box has is lost :
+    Wrong, in a box class, because every other field of the box is lost:
 
         def replace_boxed(self, val):
             return type(self)(val, self.names)
@@ -143,7 +143,7 @@ class Nonconforming(ExceptionGroup[Exception], AssertionError):
             return dataclasses.replace(self, value=val)
 
     Attributes:
-      judgment: The rulings on all requirements, and what the class lacks.
+      judgment: The rulings on all requirements, and the features that the class lacks.
     """
 
     judgment: Judgment
@@ -153,7 +153,7 @@ class Nonconforming(ExceptionGroup[Exception], AssertionError):
 
         Args:
           judgment: At least one requirement does not hold.
-          maker: What makes a box, as it is written in Python.
+          maker: The Python expression that makes a box.
         """
         roots = [r for r in judgment.broken if r.verdict != "blocked"]
         lines = [f"{judgment.title} breaks {', '.join(r.requirement.id for r in roots)}"]
@@ -246,8 +246,8 @@ def judge_box(
 ) -> Judgment:
     """Judge one box class by the laws of the boxes.
 
-    The class extends the `AxisMetadata` of `implementation` and is a pytree node. Everything else
-    is found out by one box, before the first law is tried.
+    The class extends the `AxisMetadata` of `implementation` and is a pytree node. One box, made
+    before the first law is tried, shows which other features it has.
 
     Args:
       box_class: The class.
@@ -261,15 +261,15 @@ def judge_box(
       nests: Whether a box may hold a box; found out where left out.
       known: Requirements that the class is known to break, with the reason for each.
       exclude: Patterns of requirements not to judge by.
-      implementation: Whose tree functions it is used with: what `--implementation` takes, or an
-        `Implementation`.
+      implementation: The implementation whose tree functions are used on the boxes: a value of
+        `--implementation`, or an `Implementation`.
       requirements: Patterns of requirements to judge by: those whose laws take any box class.
       profile: How hard to try.
       seed: Of the search.
       replay: A call that broke a law, as the failure prints it: only that is tried.
 
     Returns:
-      The ruling on each requirement, and what the class lacks.
+      The ruling on each requirement that was tried, and the features that the class lacks.
 
     Raises:
       Nonconforming: A requirement at level must does not hold.
@@ -289,8 +289,8 @@ def judge_box(
         else:
             chosen = check(implementation, implementation.name)
         rows = _rows(chosen, requirements, exclude)
-        # That the bridge of Flax gives a box a field is not the fault of the box, whose owner has
-        # not asked for it: a class is not convicted of what its implementation is known to break.
+        # A class is not judged by requirements that its implementation is known to break: if the
+        # bridge of Flax gives a box a field, that is no fault of the box.
         faulty = {entry.requirement for entry in known_failures.of(chosen)}
         built = _examined(box_class, chosen, make, names, params, indices, nests)
         laws = [
@@ -380,8 +380,9 @@ def _examined(box_class: type, chosen: Implementation, *arguments: Any) -> "_Exa
     """The class as a subject of laws; the arguments are those of `_Examined`.
 
     Raises:
-      SetupError: The class cannot be judged so. What pytest, Hypothesis or Python take as an order,
-        such as a skip, is no exception to this: the owner's test would end without a verdict.
+      SetupError: No box can be made and examined with these arguments, or one of them raised an
+        order to pytest, Hypothesis or Python, such as a skip, which would end the owner's test
+        without a verdict.
     """
     try:
         return _Examined(box_class, chosen, *arguments)
@@ -398,7 +399,7 @@ def _examined(box_class: type, chosen: Implementation, *arguments: Any) -> "_Exa
 
 
 def _why_nothing(rows: Sequence[Any], laws: Sequence[Any], replay: str, judged: object) -> str:
-    """Why no law was tried on a box, and what was expected."""
+    """The reason why no law was tried on a box, and the argument that was expected."""
     if not rows:
         return (
             "requirements= and exclude= leave nothing to judge by; expected a pattern of "
@@ -418,7 +419,7 @@ def _why_nothing(rows: Sequence[Any], laws: Sequence[Any], replay: str, judged: 
 def _rows(
     chosen: Implementation, patterns: Sequence[str], exclude: Sequence[str]
 ) -> tuple[catalogue.Requirement, ...]:
-    """The requirements to judge by, of those for which the implementation has what they need."""
+    """The chosen requirements whose capabilities the implementation claims."""
     left_out = {row.id for row in catalogue.select(exclude)} if exclude else set()
     return tuple(
         row for row in catalogue.select(patterns)
@@ -430,10 +431,10 @@ class _Examined:
     """A box class as a subject of laws, examined by one box of it.
 
     Attributes:
-      subject: What the laws are tried on.
+      subject: The box class in the form in which laws take it.
       boxes: How many boxes were made for laws.
-      lacks: What the class does not have.
-      maker: What makes a box, as text with `{value}` and `{names}` in it.
+      lacks: Features that the class does not have.
+      maker: The Python expression that makes a box, with `{value}` and `{names}` in it.
     """
 
     def __init__(
@@ -495,7 +496,7 @@ class _Examined:
         return SetupError(self.title, problem)
 
     def _maker(self, make: Any, names: Any) -> tuple[bool, Callable[..., Any], str]:
-        """Whether the maker takes names; the maker, and how a call of it is written."""
+        """Whether the maker takes names; the maker, and the text of a call of it."""
         called = "make" if make is not None else self.box_class.__name__
         maker: Callable[..., Any] = self.box_class if make is None else make
         accepted = inspect.signature(maker)
@@ -519,7 +520,7 @@ class _Examined:
         return self.make(value, names) if self.takes_names else self.make(value)
 
     def _box(self, what: str, value: Any, call: Callable[[], Any]) -> Any:
-        """What a call gives, which must be a box of the class."""
+        """The result of a call, which must be a box of the class."""
         try:
             box = call()
         except Exception as error:
@@ -568,7 +569,7 @@ class _Examined:
             return False
 
     def _holds(self, value: Any) -> bool:
-        """Whether boxes of the class may hold a value, by its kind."""
+        """Whether the class accepts values of this kind, as the examination has shown."""
         if isinstance(value, dict | list | tuple) or hasattr(value, "replace_boxed"):
             return "boxes" not in self.refuses
         if isinstance(value, bool | int | float | complex):
@@ -578,7 +579,7 @@ class _Examined:
         return "keys" not in self.refuses or isinstance(value.dtype, np.dtype)
 
     def make_box(self, value: Any, names: tuple[Any, ...], mesh: Any) -> Any:
-        """A box for a law; what the class refuses to hold is not in the domain of the law."""
+        """A box for a law; a value that the class refuses is out of the law's domain."""
         assume(mesh is None and self._holds(value))
         try:
             box = self.build(value, names)

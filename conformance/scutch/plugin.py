@@ -81,7 +81,7 @@ PROPERTY = "scutch"
 
 
 class LawItem(pytest.Item):
-    """A law, as pytest collects it. `trial` is what came of it, once it was tried."""
+    """A law, as pytest collects it; `trial` is its result, once tried in this process."""
 
     law: Law
     trial: Trial | None = None
@@ -103,7 +103,7 @@ class LawItem(pytest.Item):
         return item
 
     def runtest(self) -> None:
-        """Try the law in this process; raises what broke it."""
+        """Try the law in this process; raises the exception that broke it."""
         self.trial = self.config.stash[JUDGE].attempt(self.law)
         if self.trial.outcome in ("skipped", "untried"):
             pytest.skip(self.trial.reason or "")
@@ -116,10 +116,10 @@ class LawItem(pytest.Item):
         return self.path, line - 1, self.name
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
-        """What `shown` gives, for pytest.
+        """The traceback of `shown`, for pytest.
 
         Args:
-          excinfo: What broke the law.
+          excinfo: The exception that broke the law.
           style: Not used: `--tb` decides.
         """
         return self.shown(excinfo.value)
@@ -128,14 +128,14 @@ class LawItem(pytest.Item):
         """The traceback from the law on, without the frames of the judge and of Hypothesis.
 
         Args:
-          raised: What broke the law.
+          raised: The exception that broke the law.
         """
         chosen = self.config.option.tbstyle
         error = hypothesis_parts.from_law_on(raised, self.law.function)
         try:
             shown = pytest.ExceptionInfo.from_exception(error)
             return shown.getrepr(style="long" if chosen == "auto" else chosen, tbfilter=True)
-        except BaseException as broken:  # what is shown may be the implementation's
+        except BaseException as broken:  # the error may be the implementation's
             text = hypothesis_parts.describe(error)
             return f"{text}\n(no traceback: {hypothesis_parts.describe(broken)})"
 
@@ -145,13 +145,13 @@ class Judge:
     """The state of one run, in one process.
 
     Args:
-      run: What is judged, and how.
+      run: The run, with its implementation and its settings.
       config: Of pytest.
       isolate: Whether laws are tried in a runner.
       progress: The file of a run that can be resumed, or `None`.
-      against: What was recorded of a release, which the verdicts are compared with, or `None`.
+      against: The record of a release, to compare the verdicts with, or `None`.
       items: The laws that are tried, by node id.
-      trials: What they did, in this run and in the one that it resumes.
+      trials: Their trials, in this run and in the one that it resumes.
       rulings: The verdicts, once the run has ended.
       complete: Whether every law was tried.
       unwritten: Why the report could not be written, if it could not.
@@ -272,7 +272,7 @@ class Judge:
         return trial if isinstance(trial, isolation.Lost) else self.weighed(trial)
 
     def ask_job(self, request: Any) -> Any:
-        """What a law did in the job: its trial as text, or how the job was lost, for JSON."""
+        """Try a law in the job; returns its trial as text, or how the job was lost, for JSON."""
         answer = self.job.ask(request, self.run.timeout)
         if isinstance(answer, isolation.Lost):
             return {"lost": asdict(answer)}
@@ -298,13 +298,13 @@ class Judge:
         """Try a broken law again where others hold.
 
         Args:
-          broken: What the law did.
-          needed: What the others did.
+          broken: The trial of the law.
+          needed: The trials of the others.
           until: The time, of `time.monotonic`, at which no law is tried again any more.
 
         Returns:
-          What it does there; `None` for a law of several processes, where the time is over, and if
-          the runner has ended.
+          The new trial; `None` for a law of several processes, after `until`, or if the runner has
+          ended or sent no trial.
         """
         calls = [[t.test, t.counterexample.input] for t in needed if t.counterexample is not None]
         law, left = self._law(broken.test), until - time.monotonic()
@@ -361,9 +361,10 @@ class Judge:
             reporter.write_line(text)
 
     def needed_elsewhere(self) -> list[Requirement]:
-        """What the broken requirements of a shard need, in other shards; none without shards.
+        """The requirements of other shards that the broken ones of this shard build on.
 
-        Whether a failure is a consequence depends on these, and is the same in every division.
+        Whether a failure is a consequence depends on these, so the answer is the same in every
+        division. None without shards.
         """
         if not self.run.shard:
             return []
@@ -382,7 +383,7 @@ class Judge:
         ]  # fmt: skip
 
     def tried_for(self, row: Requirement) -> list[Trial]:
-        """Try the laws of a requirement that another shard judges; gives what they did."""
+        """Try the laws of a requirement that another shard judges; returns their trials."""
         trials = []
         for law in suite.tried_by([row.id]):
             if law.in_job:
@@ -413,7 +414,7 @@ class Judge:
         match answer:
             case {"trial": str(text), "shown": str(shown)}:
                 trial = _checked(text, item.law)
-            case _:  # what was judged may have written to the channel
+            case _:  # the judged code may have written to the channel
                 trial = isolation.Lost("crashed", "it sent what is no answer about the law")
         if isinstance(trial, isolation.Lost):
             self.runner.close()
@@ -455,7 +456,7 @@ class Judge:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Try a law in the runner, and log what it reports.
+        """Try a law in the runner or the job, and log its report.
 
         The judge is registered after other plugins, so they do not try the law first.
         """
@@ -562,7 +563,7 @@ class Judge:
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter
     ) -> Generator[None, None, None]:
-        """Print the verdicts; what pytest would print of many failures is in the report."""
+        """Print the verdicts; with many root causes, without pytest's own list of failures."""
         if terminal.is_brief(terminalreporter, self.rulings):
             self.config.option.tbstyle = "no"
             terminalreporter.reportchars = ""
@@ -677,7 +678,7 @@ def add_options(add: Callable[..., Any]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Settle what is judged; a bad set-up ends the run here, with exit code 2."""
+    """Settle the run; a bad set-up ends it here, with exit code 2."""
     config.addinivalue_line(
         "markers",
         "requirement(id, must_reach=()): the entry of scutch's catalogue that a law tries",
@@ -755,8 +756,8 @@ def _read(path: str) -> Report:
     """The report at a path.
 
     Raises:
-      ReportError: There is none, or it is none.
-      SetupError: What checks reports is not installed.
+      ReportError: There is no file, or it is no report.
+      SetupError: A package that checks reports is not installed.
     """
     try:
         return load_report(path)
@@ -785,12 +786,12 @@ def _number(option: str, text: str | None, kind: type = int) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist what is judged."""
+    """Send the run to a worker of pytest-xdist."""
     node.workerinput["scutch"] = node.config.stash[JUDGE].run.to_data()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say what is judged, and how to do it again."""
+    """The header of the run, and with `--changed` the changes that select requirements."""
     run = config.stash[JUDGE].run
     return [terminal.header(run), *([run.why] if run.why else [])]
 
@@ -851,7 +852,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _order(item: pytest.Item) -> tuple[bool, float]:
-    """Laws that find most for their time come first, so that what is broken is soon convicted."""
+    """Sorts laws, the ones that find the most faults for their time first."""
     return portfolio.rank(item.law.requirement) if isinstance(item, LawItem) else (False, -1.0)
 
 
@@ -877,7 +878,7 @@ def _trials_in(report: pytest.TestReport) -> list[str]:
 
 
 def _checked(data: str, law: Law) -> Trial | isolation.Lost:
-    """The trial of a law that another process has sent; it crashed if that is no such trial."""
+    """The trial that another process has sent; `Lost`, as crashed, if it is none of this law."""
     try:
         trial = Trial.from_data(data)
     except (ValueError, TypeError, KeyError, AttributeError):
@@ -917,9 +918,9 @@ def _report(item: LawItem, trial: Trial, shown: str, output: str = "") -> pytest
 
     Args:
       item: The law.
-      trial: What it did.
+      trial: Its trial.
       shown: Its failure for people; not used where it did not fail.
-      output: What was printed meanwhile.
+      output: The text that was printed meanwhile.
     """
     outcome: Any = "passed" if trial.outcome == "passed" else "failed"
     longrepr: Any = None if outcome == "passed" else shown

@@ -1,8 +1,9 @@
-"""How far a run has come, in a file from which a later run goes on.
+"""The trials of a run, kept in a file from which a later run goes on.
 
-The first line says what is judged, and how; each further line is one trial, written when the law
-has been tried. So whatever ends a run, the laws that were tried need not be tried again. Laws
-that crashed or timed out are tried again, since what ended the run may have ended them.
+The first line has the implementation and the settings of the run; each further line is one trial,
+written when the law has been tried. So whatever ends a run, a later run need not try these laws
+again. It tries laws again that crashed or timed out: the event that ended the run may have ended
+them.
 
     run, progress = resume(Path("night.trials"), run)
     progress.keep(trial)
@@ -32,7 +33,7 @@ class Progress:
 
     Args:
       path: Where it is; its folder exists.
-      trials: Those that it holds, of earlier parts of the run.
+      trials: The trials in it, from earlier parts of the run.
     """
 
     path: Path
@@ -45,7 +46,7 @@ class Progress:
 
 
 def seed_in(path: Path) -> int | None:
-    """The seed of the run that the file is of; nothing where there is no such file."""
+    """The seed of the run in the file; None where there is no such file."""
     lines = _lines(path)
     return int(str(_header(path, lines)["seed"])) if lines else None
 
@@ -55,7 +56,7 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
 
     Args:
       path: Of the file; its folder exists.
-      run: What is judged, and how.
+      run: The run, with its implementation and its settings.
 
     Raises:
       SetupError: The file is of a run that judged something else, or in another way.
@@ -73,7 +74,7 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
         tried = {one.test: one for one in map(Trial.from_data, lines[1:]) if one.outcome in KEPT}
     except (ValueError, TypeError, KeyError, AttributeError):
         raise _no_progress(path) from None
-    # Written anew: without a line that was cut off, and without what is to be tried again.
+    # Written anew: without a line that was cut off, and without trials that are to be repeated.
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     kept = [json.dumps(wanted), *(one.to_data() for one in tried.values())]
     try:
@@ -92,7 +93,7 @@ def _no_progress(path: Path) -> SetupError:
 
 
 def _header(path: Path, lines: Sequence[str]) -> dict[str, object]:
-    """The first line, which says what was judged, and how."""
+    """The first line of the file: the implementation and the settings of its run."""
     try:
         found = json.loads(lines[0])
     except ValueError:
@@ -128,14 +129,15 @@ def _identity(run: Run) -> dict[str, object]:
 def _fingerprint(run: Run) -> str:
     """The hash, in part, of the code that is judged: edited code is another subject.
 
-    It covers what the import of the implementation has imported. Where its adapter is a file, it
-    also covers the modules and packages beside it, which a law may be the first to import.
+    It covers the packages that the import of the implementation has imported. Where its adapter is
+    a file, it also covers the modules and packages beside it, which a law may be the first to
+    import.
     """
     found = hashlib.sha256(run.code.encode())
     where = run.where if run.where.endswith(".py") else run.where.rpartition(":")[0]
     if where.endswith(".py"):
         for file in _modules_in(Path(where).resolve().parent):
-            with contextlib.suppress(OSError):  # what cannot be read is not imported either
+            with contextlib.suppress(OSError):  # a file that cannot be read cannot be imported
                 found.update(f"{file} {file.stat().st_size}\n".encode())
                 found.update(file.read_bytes())
     return found.hexdigest()[:16]

@@ -15,7 +15,7 @@ _FILES = {
 
 
 def stranger() -> str | None:
-    """What to tell a user in whose environment another module has the name of a package.
+    """The message to a user whose environment has another module under the name of a package.
 
     Returns:
       A sentence with the file and the remedy; `None` where each package is itself, or missing.

@@ -1,4 +1,4 @@
-"""What a run says: on the screen, and as the document that reports are made from.
+"""The output of a run, on the screen and as the document that reports are made from.
 
 `header` and `headline` are its first and last lines; `document` is the `Report` of the same facts.
 """
@@ -46,7 +46,7 @@ _WAYS = 3
 
 
 def header(run: Run) -> str:
-    """One line on what is judged, and how to judge it again."""
+    """One line with the implementation, the platform and the settings of a run."""
     known = f"{len(run.known)} known failures"
     inputs = f"{run.examples} inputs for each law"
     if run.chosen and {*run.chosen.values()} != {run.examples}:
@@ -60,7 +60,7 @@ def header(run: Run) -> str:
 
 
 def command(config: pytest.Config) -> str:
-    """How this run was started, without options: what replay commands begin with."""
+    """How this run was started, without options: the beginning of its replay commands."""
     if told := os.environ.get(COMMAND):
         return told
     program = Path(sys.argv[0]).name
@@ -78,7 +78,7 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
     """A command that tries a broken law again on its counterexample.
 
     Args:
-      run: What is judged.
+      run: The run, with its settings.
       ruling: On the requirement.
       prefix: How this run was started, as `command` has it.
 
@@ -113,13 +113,13 @@ def document(run: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool
     """The run as a report.
 
     Args:
-      run: What is judged.
+      run: The run, with its settings.
       rulings: On the requirements.
       prefix: How this run was started, as `command` has it.
       complete: Whether every law was tried.
 
     Returns:
-      What `report.write` writes.
+      The report that `report.write` writes.
     """
     return Report(
         suite=suite(),
@@ -176,11 +176,11 @@ def show(
     complete: bool,
     compiled_in: str,
 ) -> None:
-    """Print what is not as it should be, the counts, and the headline.
+    """Print the requirements that neither passed nor are unclaimed, the counts and the headline.
 
     Args:
       terminal: pytest's.
-      run: What is judged.
+      run: The run, with its settings.
       rulings: On the requirements.
       prefix: How this run was started, as `command` has it.
       complete: Whether every law was tried.
@@ -237,10 +237,10 @@ def _skipped(run: Run) -> dict[str, list[str]]:
 
 
 def left_out(run: Run, judged: Collection[str]) -> str:
-    """What a short run has not judged, by part, and how to judge it.
+    """The number of requirements in each part that a short run leaves out, and a run for all.
 
     Args:
-      run: What is judged.
+      run: The run, with its settings.
       judged: The requirements that it has judged.
     """
     claims = set(run.claims)
@@ -256,12 +256,12 @@ def left_out(run: Run, judged: Collection[str]) -> str:
 
 
 def changes(run: Run, rulings: Sequence[Ruling], old: releases.Record) -> str:
-    """What is not as it was in a recorded release, of what this run was asked for.
+    """The differences from a recorded release, for the requirements that this run judged.
 
     Args:
-      run: What is judged.
+      run: The run, with its settings.
       rulings: On the requirements.
-      old: What was recorded.
+      old: The record of the release.
 
     Returns:
       Lines for people.
@@ -284,7 +284,7 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     """The verdict on the whole, and its colour.
 
     Args:
-      run: What is judged.
+      run: The run, with its settings.
       rulings: On the requirements.
     """
     total = summarize(rulings)
@@ -322,14 +322,14 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
 
 
 def _of_known(run: Run, broken: Sequence[str]) -> str:
-    """How many known causes the known failures have, or how many they are where none is named."""
+    """The number of causes of the known failures; of the failures, if none names a cause."""
     found = {entry.cause for entry in run.known if entry.requirement in broken}
     named = {each for each in found if each is not None}
     return counted(named) if named else count(len(broken), "known failure")
 
 
 def is_brief(terminal: pytest.TerminalReporter, rulings: Sequence[Ruling]) -> bool:
-    """Whether each root cause gets one line, because all that is known would not fit a screen.
+    """Whether each root cause gets one line, because all details would not fit on a screen.
 
     Args:
       terminal: pytest's.

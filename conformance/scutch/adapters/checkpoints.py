@@ -1,4 +1,4 @@
-"""Ways in which users of Flax store a state and read it again: those that are installed.
+"""Functions that store and restore a state as users of Flax do, if the packages are installed.
 
 for name, restored in ROUTES.items():
     restored(state, like)
@@ -39,5 +39,5 @@ ROUTES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType(
     {"to_state_dict": _through_dictionaries}
     | ({"Orbax": _through_orbax} if _installed("orbax.checkpoint") else {})
 )
-"""By name: a function of a state, and of the same without values but with its shardings, to the
-state that is read again."""
+"""For each name, a function that stores a state and returns the restored one. Its arguments are the
+state, and the abstract state with shardings."""

@@ -1,9 +1,9 @@
-"""A first adapter for a package, from the names that are found in it.
+"""A first adapter for a package, made from the names that the package has.
 
     print(draft("my_library"))
 
-A capability of which all names are there is claimed as a whole, and one of which some are there is
-claimed name by name. The owner of the package deletes what is not meant to be judged.
+If the package has all names of a capability, the adapter claims the capability; else it claims the
+names that the package has. The owner deletes the claims that the judge is not to try.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """Flax, as installed, and with the other modes of its `jit`.
 
-Of a release before 0.12.6 it claims the names and the options that are there. Before 0.12.1
-variables are left out: they have no `get_value`, `set_value` and `get_raw_value` yet, and a state
-before 0.11 holds none. Nearly every law of variables would say that and nothing else.
+For a release before 0.12.6 the adapter claims only the names and options that the release has.
+Before 0.12.1 it leaves variables out: they lack `get_value`, `set_value` and `get_raw_value`, and a
+state before 0.11 holds none. Nearly every law of variables would report that and nothing else.
 """
 
 import functools
@@ -32,8 +32,9 @@ _SINCE = {
     "transforms.jit.graph": "0.12.4",
     "transforms.jit.graph_updates": "0.12.6",
 }
-"""The releases since which names are as they are judged: the classes of variables and what makes
-some of other things, what takes keys of JAX, and options of names that were there."""
+"""The first release in which a name behaves as the laws expect. The names are the classes of
+variables, functions that make variables or take keys of JAX, and options that came later than the
+function that has them."""
 
 
 def _claims() -> list[str] | None:
@@ -45,7 +46,7 @@ def _claims() -> list[str] | None:
 
 
 def _in_mode(name: str, **options: bool) -> Implementation:
-    """Flax with a `jit` that has other defaults; a release without the options has no such one."""
+    """Flax with other defaults of `jit`; no `transforms` if the release lacks the options."""
     if not options.keys() <= inspect.signature(nnx.jit).parameters.keys():
         return replace(implementation, name=name, transforms=None, known="flax")
     jit = SimpleNamespace(jit=functools.partial(nnx.jit, **options))

@@ -1,4 +1,4 @@
-"""JAX itself: the transformations of which Flax has versions for objects.
+"""JAX itself, with the transformations that Flax lifts to objects.
 
 The laws about calls of arrays compare an implementation with JAX. A release of JAX that breaks one
 shows that the law asks for more than JAX does.

@@ -1,8 +1,9 @@
-"""`orbax-export`, as installed: the library that document 003 is from, of today.
+"""The installed release of `orbax-export`, the library of document 003.
 
-It claims `export` alone, and of that the path through TensorFlow: the other raises everywhere. One
-thing is adapted: an option is spelled otherwise today. `save` is what users of the document write,
-for the module has no such method: a `tf.Module` with the variables and a function for each method.
+The adapter claims only `export`, and only its path through TensorFlow, because the other path
+always raises. `_module` takes one option by the document's spelling, which the library has changed.
+`JaxModule` has no method `save`. So `_save` saves, as users of the document do, a `tf.Module` with
+the variables and a function for each method.
 """
 
 from importlib.metadata import version
@@ -32,7 +33,7 @@ _module.DEFAULT_METHOD_KEY = orbax.export.constants.DEFAULT_METHOD_KEY  # type: 
 
 
 def _save(module: Any, folder: Path, inputs: Any) -> None:
-    """Save methods with an input signature, and the variables that they are of."""
+    """Save the methods with input signatures, and the variables that they use."""
     if list(module.methods) == [orbax.export.constants.DEFAULT_METHOD_KEY]:
         inputs = {orbax.export.constants.DEFAULT_METHOD_KEY: inputs}
     saved = tf.Module()
@@ -60,7 +61,7 @@ def _tensor_spec(spec: Any) -> Any:
 
 
 class _Loaded:
-    """What TensorFlow loads, under the names that laws know."""
+    """A module that TensorFlow loaded, with the attributes `variables` and `methods`."""
 
     def __init__(self, saved: Any) -> None:
         self._saved = saved  # which owns the variables

@@ -1,11 +1,11 @@
-"""The requirements: what a conforming implementation does, as parts, groups and sentences.
+"""The requirements on a conforming implementation, as parts, groups and sentences.
 
 A requirement's id is a path, `objects/graphs/merge-undoes-split`: the part, the group, and a short
 sentence. The entries of a group are in one file, `objects/graphs.toml`, beside this one. Variants
 of a requirement have a name in brackets:
 
-- `[message]`: that the error of the requirement says what it must;
-- `[logical]`: the same, tried on logically partitioned boxes (`metadata/inherits.toml`).
+- `[message]`: the error message of the requirement says all that the catalogue asks for;
+- `[logical]`: the requirement, tried on logically partitioned boxes (`metadata/inherits.toml`).
 
 Until 0.1 ids had another form, such as `BOX-5` and `LOG-9.BOX-5`. They stand in the field `was`,
 and `current` and `select` take them.
@@ -31,11 +31,11 @@ PARTS: Final = {
     "export": "export",
     "processes": "meshes that span processes",
 }
-"""The parts of the catalogue, in order, each with what it is about."""
+"""The parts of the catalogue, in order, each with its subject."""
 
 LEVELS = ("must", "should")
 HARMS = ("wrong-value", "lost", "wrong-placement", "accepted", "refused", "retrace", "message")
-"""What a user suffers where a requirement is broken."""
+"""The kinds of harm to a user if an implementation breaks a requirement."""
 
 MESSAGE: Final = "message"
 """The variant of a requirement that asks for the words of its error."""
@@ -49,9 +49,9 @@ class Document:
     """A document that requirements rest on.
 
     Args:
-      title: What it is about.
+      title: The title of the document.
       address: Where the public can read it; another release may have moved a sentence.
-      version: Of the release that the quotes are of.
+      version: The release that the quotes come from.
       installed: Its file in an installed package; empty where it has none.
       copy: The file with the cited passages among the trials; empty where it has none.
     """
@@ -71,19 +71,19 @@ class Requirement:
       id: Such as `metadata/box-axes/removing-undoes-adding`.
       level: `must` or `should`.
       title: One line for tables.
-      text: What holds, precisely.
+      text: The precise statement of the requirement.
       source: The documents that `quote` is from, and the place in them; empty without a quote.
-      domain: Inside which it is claimed; empty if everywhere.
+      domain: The inputs for which it is claimed; empty for all inputs.
       capability: The namespace that it judges.
       needs: Ids of requirements whose failure explains a failure of this one.
       since: The edition of the catalogue that first asked for as much: a law that becomes stricter
         has a later one.
       quote: The document's own sentence that asks for it.
       was: The ids that it had until 0.1.
-      harm: What a user suffers where it is broken, one of `HARMS`.
+      harm: The harm to a user if an implementation breaks it, one of `HARMS`.
       jax: A program of plain JAX that shows that JAX does so.
       jax_since: The first JAX on which that program runs; empty for all.
-      loss: What a user loses without a word where it is broken.
+      loss: The thing that a user silently loses if an implementation breaks it.
     """
 
     id: str
@@ -146,7 +146,7 @@ def file_name(identifier: str) -> str:
 
 
 def sentence_of(identifier: str) -> str:
-    """What an id has below its group: the sentence, and the variant."""
+    """The part of an id after its group, which is the sentence and any variant."""
     return identifier.removeprefix(f"{group_of(identifier)}/")
 
 
@@ -171,7 +171,7 @@ def load() -> tuple[Requirement, ...]:
 
 @functools.cache
 def groups() -> dict[str, str]:
-    """Every group by its path, in order, with what it is about."""
+    """The subject of every group, by its path, in order."""
     found: dict[str, str] = {}
     for part in PARTS:
         names = sorted(each.name for each in files(__name__).joinpath(part).iterdir())
@@ -183,7 +183,7 @@ def groups() -> dict[str, str]:
 
 
 def about(group: str) -> str:
-    """What a group is about, in a few words; empty for a group that the catalogue does not have."""
+    """The subject of a group in a few words; empty for a group that the catalogue lacks."""
     return re.split(r"[:.] |\.$", groups().get(group, ""))[0]
 
 
@@ -233,19 +233,19 @@ def variant(identifier: str, name: str) -> str:
 
 
 def plain(identifier: str) -> str:
-    """The id without the variant on logical boxes: whose laws, text and page that has."""
+    """The id without the variant on logical boxes, which shares its laws, text and page."""
     own = identifier.removesuffix(f"[{LOGICAL}]")
     return f"{own.removesuffix(f',{LOGICAL}]')}]" if own.endswith(f",{LOGICAL}]") else own
 
 
 def in_order(identifiers: Iterable[str]) -> list[str]:
-    """Ids in the order of the catalogue, those that it does not have any more at the end."""
+    """Ids in the order of the catalogue; ids that the catalogue lacks come last."""
     places = {identifier: number for number, identifier in enumerate(by_id())}
     return sorted(identifiers, key=lambda each: (places.get(each, len(places)), place(each)))
 
 
 def place(identifier: str) -> tuple[str | int, ...]:
-    """Sorts ids as people do, those with numbers in them too.
+    """A sort key that compares the numbers in ids as numbers.
 
     >>> sorted(["BOX-10", "BOX-2b", "BOX-2a"], key=place)
     ['BOX-2a', 'BOX-2b', 'BOX-10']
@@ -255,10 +255,10 @@ def place(identifier: str) -> tuple[str | int, ...]:
 
 
 def named(name: str) -> tuple[Requirement, ...]:
-    """The requirements that a name stands for, in whatever case; none, where none has it.
+    """The requirements of a name, whose case does not matter; empty if none has it.
 
     Args:
-      name: An id, a group, or what 0.1 called an id (`BOX-9a`) or a row (`BOX-9`).
+      name: An id, a group, or an id (`BOX-9a`) or a row (`BOX-9`) of 0.1.
     """
     wanted = name.lower()
     return tuple(
@@ -272,11 +272,11 @@ def select(patterns: str | Iterable[str]) -> tuple[Requirement, ...]:
     """The requirements that any of the patterns names.
 
     A pattern is an id, a group (`objects/graphs`), a part (`objects`), or a shell-style pattern
-    over ids, in which brackets stand for themselves. It may also be what 0.1 took: an id (`BOX-5`),
+    over ids, in which brackets stand for themselves. It may also be of 0.1: an id (`BOX-5`),
     a row (`BOX-2` is BOX-2a, BOX-2b, ...), an area (`BOX`), or a shell-style pattern over old ids.
 
     Raises:
-      SetupError: A pattern names none.
+      SetupError: A pattern names no requirement, or a retired one.
     """
     patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
     for pattern in patterns:

@@ -10,7 +10,7 @@ Unequal forms say nothing: the two programs must be run.
 
 Why equal forms suffice. A form is itself a complete program: the types of its inputs, its equations
 in an order in which they can run, its outputs, and the structure of the results. The program of a
-trace becomes its form by five steps, and each keeps what running the program gives and does:
+trace becomes its form by five steps. Each keeps the results and the effects of running it:
 
 1.  *Calls are inlined* (`_body`): `jit` where no option of it says anything, and the bodies of
     functions with derivatives of their own. A form is about running a program, where these run
@@ -19,7 +19,7 @@ trace becomes its form by five steps, and each keeps what running the program gi
 2.  *Equal expressions are merged*: an equation that is *free* (`_is_free`: it has no effect and is
     no call to the host) gives the same outputs each time for the same operands.
 3.  *Unused free equations are dropped*, and no others. JAX's own `dce_jaxpr`, which `jit` applies
-    to each program before it compiles it, comes first: it knows what a loop carries for nothing.
+    to each program before it compiles it, comes first: it also drops unused carries of loops.
 4.  *Free equations are reordered* by first use. Equations that are not free keep their order
     and number.
 5.  *Variables are renamed* to the number of their equation or input.
@@ -60,7 +60,7 @@ _CONTEXT = (
     "compute_type", "threefry_partitionable", "cur_abstract_mesh", "remove_size_one_mesh_axis",
     "xla_metadata",
 )  # fmt: skip
-"""What an equation remembers of the context that it was traced in, where it does."""
+"""The fields of an equation's context that its form keeps, where the context has them."""
 
 _TRUSTED = ("builtins", "jax", "jaxlib", "ml_dtypes", "numpy")
 """The packages whose classes say themselves which values are equal."""
@@ -79,13 +79,13 @@ class Trace:
     structure: Any
 
     def run(self, *arguments: Any) -> Any:
-        """What the function gives for arguments like those that it was traced with.
+        """Run the jaxpr on arguments of the shapes and dtypes that it was traced with.
 
         Args:
           arguments: Trees of arrays.
 
         Returns:
-          The results, computed by the jaxpr. The Python function does not run.
+          The results of the function. The Python function itself does not run.
         """
         flat = jaxpr_as_fun(self.closed)(*jax.tree.leaves(arguments))
         return jax.tree.unflatten(self.structure, flat)
@@ -99,7 +99,7 @@ def traced(function: Callable[..., Any], *arguments: Any) -> Trace:
       arguments: Those trees; the function sees tracers of their shapes and dtypes.
 
     Raises:
-      Exception: What the function raises.
+      Exception: The function raised this error while JAX traced it.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     return Trace(closed, jax.tree.structure(shapes))
@@ -142,7 +142,7 @@ class _Graph:
     """The equations of a jaxpr and of the calls that are inlined in it, free ones merged.
 
     Attributes:
-      equations: By number, what an equation is and its operands.
+      equations: For each number, the description of an equation and its operands.
       kept: The numbers of the equations that are not free, in their order.
     """
 
@@ -178,7 +178,7 @@ class _Graph:
         return list(map(value, jaxpr.outvars))
 
     def _put(self, equation: Any, operands: list[Value]) -> list[Value]:
-        """Add an equation that is no inlined call, or find the equal one that is there already."""
+        """Add an equation that is no inlined call; reuse an equal free equation of the graph."""
         key = _described(equation), tuple(operands)
         free = _is_free(equation)
         number = self._numbers.get(key) if free else None
@@ -192,10 +192,11 @@ class _Graph:
         return [("output", number, place) for place in range(len(equation.outvars))]
 
     def written(self, outputs: list[Value]) -> tuple[Hashable, Hashable]:
-        """The equations in an order of their own, and the outputs in terms of them.
+        """Put the equations in a normal order, and number the outputs by it.
 
-        An equation comes after those of its operands. First come those that are not free, in their
-        order, each behind what it needs; then what the outputs need. The others are left out.
+        An equation comes after the equations of its operands. First come the equations that are
+        not free, in their order, each behind the ones it depends on; then the equations that the
+        outputs depend on. All others are left out.
         """
         order: dict[int, int] = {}
         for root in [*self.kept, *(each[1] for each in outputs if each[0] == "output")]:
@@ -313,8 +314,8 @@ def _is_unspecified(sharding: Any) -> bool:
 def _type(aval: Any) -> Hashable:
     """The type of a value: shape, dtype, weak type, sharding, varying axes and memory.
 
-    JAX compares all of these where it compares types; a trial says so. A type of another class than
-    that of arrays, such as of a reference, is compared by JAX's own equality, too.
+    JAX compares all of these where it compares types; a trial says so. The type of a value that is
+    no array, such as a reference, is compared by JAX's own equality too.
     """
     kind: Any = type(aval)
     if kind is not ShapedArray:

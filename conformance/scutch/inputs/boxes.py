@@ -45,7 +45,7 @@ def foreign(base: type) -> Mapping[str, type]:
     """
 
     class Named(base):  # type: ignore[misc]
-        """What the classes have in common: names, one for each axis, that axes are added to."""
+        """The base of the foreign classes, which keeps a name for each axis, and adds axes."""
 
         padding: Any = None
 

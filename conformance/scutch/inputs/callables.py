@@ -1,9 +1,9 @@
-"""Callables of users, whose fields are called as the parts of a lifted function are.
+"""Callables of users whose fields have the names that a lifted function may use itself.
 
 A class with `__call__` and a function with attributes are functions like any other, also where a
 field is called `f`, `graph` or `in_axes`:
 
-    scaled = callable_with(["f", "has_aux"], jnp.square, of="object")
+    scaled = callable_with(["f", "has_aux"], jnp.square, form="object")
     scaled(3.0)  # f(x) * has_aux + x, with a number of its own as `has_aux`
 """
 
@@ -14,10 +14,10 @@ FIELDS = (
     "f", "fun", "func", "function", "wrapped", "has_aux", "argnums", "in_axes", "out_axes",
     "in_shardings", "length", "graph", "metadata", "transform_metadata", "ctxtag",
 )  # fmt: skip
-"""Names that fields of a user's callable have, and maybe those of what lifts it, too."""
+"""Names of fields of a user's callable; a lifted function may have fields of the same names."""
 
 FORMS = ("object", "function")
-"""What the fields are of."""
+"""The owner of the fields: an instance of a class with `__call__`, or a function."""
 
 
 def callable_with(fields: Sequence[str], function: Callable[..., Any], form: str) -> Any:
@@ -29,7 +29,7 @@ def callable_with(fields: Sequence[str], function: Callable[..., Any], form: str
       form: One of `FORMS`.
 
     Returns:
-      A callable of one argument or more; it gives what the function gives, times the sum of the
+      A callable of one argument or more. It returns the function's result, times the sum of the
       numbers, plus the last argument.
     """
     held, *others = fields

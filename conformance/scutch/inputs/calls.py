@@ -60,7 +60,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
       The name of the law, and its inputs by the names of its parameters.
 
     Raises:
-      NotACall: The text is something else; the message says what could not be read.
+      NotACall: The text has another form; the message quotes the part that could not be read.
     """
     head, bracket, tail = text.strip().partition("(")
     try:

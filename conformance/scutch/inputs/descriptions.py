@@ -33,7 +33,7 @@ from scutch.lawkit.domain import need_devices, not_available
 
 @dataclass(frozen=True)
 class Builder:
-    """What descriptions are built with: the namespaces of one implementation, and one box class.
+    """The namespaces of one implementation and one box class, for which descriptions are built.
 
     Args:
       meta: The namespace of document `000_`.
@@ -190,7 +190,7 @@ class Box(Description):
     """A box of the class under judgment.
 
     Args:
-      value: What the box holds: an array, a tree, another box.
+      value: The value in the box: an array, a tree or another box.
       names: One name for each axis: of a mesh axis, a tuple of mesh axes, or `None`.
       mesh: The mesh that the box holds, if any.
     """
@@ -211,7 +211,7 @@ class Foreign(Description):
 
     Args:
       kind: The name of the class there.
-      value: What the box holds.
+      value: The value in the box.
       names: One name for each axis.
     """
 
@@ -290,7 +290,7 @@ class Variable(Description):
 
     Args:
       kind: The name of its type, one of `graphs.VARIABLES`.
-      value: What it holds: an array, a key, a number, a tree.
+      value: The value of the variable: an array, a key, a number or a tree.
       metadata: A dictionary, `None` for no metadata.
     """
 
@@ -321,11 +321,11 @@ class Object(Description):
         return self.fill(graphs.classes(builder.nnx)[self.kind](), builder)
 
     def fill(self, node: Any, builder: Builder) -> Any:
-        """Give an object that is there already the described attributes.
+        """Set the described attributes on an object.
 
         Args:
           node: An object of the described type.
-          builder: What the values of the attributes are built with.
+          builder: The implementation that the values of the attributes are built for.
 
         Returns:
           `node` itself.
@@ -405,10 +405,10 @@ class Program(Description):
 
     Args:
       graph: The objects.
-      arguments: What the function takes: each is a `Ref` to an object, or a container of them.
-      steps: What the function does, in order.
-      results: What the function returns.
-      between: After each call but the last: what is done to the objects outside of the function.
+      arguments: The arguments of the function: each is a `Ref`, or a container of `Ref`s.
+      steps: The steps that the function takes, in order.
+      results: One step for each result of the function.
+      between: For each call but the last, the steps that follow it outside of the function.
     """
 
     graph: Graph
@@ -429,7 +429,7 @@ class Layer(Description):
     """One layer of a Linen model, and how its first parameter is boxed.
 
     Args:
-      kind: What the layer computes; see `scutch.inputs.evaluation`.
+      kind: The computation, such as `Dense`; `scutch.inputs.evaluation` has them all.
       box: The box's class: one of the implementation, one of `scutch.inputs.boxes`, or `""` for no
         box.
       names: The names of the box, one for each axis.
@@ -491,7 +491,7 @@ class Model(Description):
 )
 @dataclass(frozen=True)
 class Pair:
-    """What a `Record` builds: a pytree node with two children, whose key paths are attributes.
+    """The class of a built `Record`, a pytree node with two children at attribute key paths.
 
     Args:
       first: A child.
@@ -558,7 +558,7 @@ CONTAINERS = (dict, list, tuple)
 
 
 def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """A plain container with what a function makes of each element; any other value as it is.
+    """Apply a function to each element of a plain container; return any other value as it is.
 
     Args:
       function: Called with each element of a list or tuple, and with each value of a dictionary.

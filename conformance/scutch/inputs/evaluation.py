@@ -1,4 +1,4 @@
-"""What a described Linen model computes, written in plain JAX.
+"""The output of a described Linen model, computed in plain JAX.
 
 This is an oracle for lifted transformations: `scan` is a Python loop, `vmap` is a loop over the
 copies, and no module of any implementation takes part:
@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from scutch.inputs import model_variables
 
 MOMENTUM = 0.5
-"""How much of its statistics batch normalization keeps in one training call."""
+"""The share of its old statistics that batch normalization keeps in one training call."""
 
 EPSILON = 0.1
-"""What normalization adds to the variance. It is large: with less, the gradient through a few
-features is the rounding error of numbers that cancel."""
+"""The constant that normalization adds to the variance. It is large: with a smaller one, the
+gradient through a few features is the rounding error of numbers that cancel."""
 
 
 def evaluate(
@@ -47,7 +47,7 @@ def evaluate(
 def _layers(
     layers: Any, variables: Any, x: Any, train: bool, changed: Any, *, by_position: bool = False
 ) -> Any:
-    """The output of a stack of layers; what they change goes to `changed`, by path."""
+    """Compute the output of a stack of layers, and put updated variables in `changed` by path."""
     names = model_variables.part_names(layers, by_position=by_position)
     for name, layer in zip(names, layers, strict=True):
         own = {c: tree[name] for c, tree in variables.items() if name in tree}
@@ -81,7 +81,7 @@ def _taken(tree: Any, collection: str, lift: Any, index: int) -> Any:
 
 
 def _layer(layer: Any, variables: Any, x: Any, train: bool, changed: Any) -> Any:
-    """The output of one layer; what it changes goes to `changed`, by path."""
+    """Compute the output of one layer, and put updated variables in `changed` by path."""
     own = variables.get("params", {})
     match layer.kind:
         case "Dense":
@@ -109,7 +109,7 @@ def _layer(layer: Any, variables: Any, x: Any, train: bool, changed: Any) -> Any
 
 
 def _batch_norm(stats: Any, x: Any, own: Any, train: bool, changed: Any) -> Any:
-    """Normalize a batch, in training by its own statistics, which move those that are kept."""
+    """Normalize a batch; in training by its own statistics, which update the kept ones."""
     if not train:
         return _normalized(x, stats["mean"], stats["var"], own)
     batch = {"mean": x.mean(0), "var": x.var(0)}

@@ -1,14 +1,14 @@
-"""What is exported, and how a law looks at it: parameters, functions, and the two backends.
+"""The inputs of laws about export, which are parameters, functions and two backends.
 
 A *backend* is a way to export: `tensorflow`, which document 003 is about, or `jax`, programs of
 `jax.export`. Both answer to the same names, with one difference: on the path without TensorFlow a
-module also has `functions`, by key, of the values of the variables and the input, because there is
-no tape that could record variables. `Served` hides the difference: laws call a module,
+module also has `functions`: by key, a function of the variables' values and the input, because no
+tape could record the variables. `Served` hides the difference: laws call a module,
 differentiate it and read its variables through it.
 
 Functions are small *programs* over the leaves of the parameters and a batch: each step mixes the
-batch with a row made of one leaf. Of arrays of NumPy they compute with NumPy, so that what is
-expected costs no compilation and comes by another route than what is exported.
+batch with a row made of one leaf. Given NumPy arrays, they compute with NumPy. So the expected
+result costs no compilation, and takes another route than the exported one.
 """
 
 import contextlib
@@ -123,7 +123,7 @@ STEPS: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "turn": lambda lib, y, row: lib.flip(y, -1) + row,
     "centre": lambda lib, y, row: (y - lib.mean(y, -1, keepdims=True)) * row,
 }
-"""What one step of a program makes, with NumPy or JAX, of the batch so far and a row."""
+"""The steps of programs: each takes NumPy or JAX, the batch and a row, and returns a new batch."""
 
 
 def function(steps: Sequence[str], structure: Any) -> Callable[[Any, Any], Any]:
@@ -280,11 +280,11 @@ def on_only(export: Any, name: str) -> Backend:
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """A module of an implementation, or what it was loaded as.
+    """An exported module of an implementation, or one that was saved and loaded.
 
     Args:
       backend: Its backend.
-      owner: The `JaxModule`, or what `load` gave.
+      owner: The `JaxModule`, or the result of `load`.
     """
 
     backend: Backend
@@ -292,7 +292,7 @@ class Served:
 
     @property
     def exported(self) -> Any:
-        """What has the variables: the exported module, or what `load` gave."""
+        """The owner of the variables, which is the exported module or the result of `load`."""
         module = getattr(self.owner, "export_module", None)
         return self.owner if module is None else module()
 
@@ -303,7 +303,7 @@ class Served:
 
     @property
     def names(self) -> list[str]:
-        """Of the variables, without TensorFlow's suffix."""
+        """The names of the variables, without TensorFlow's suffix."""
         return [variable.name.removesuffix(":0") for variable in self.variables]
 
     @property

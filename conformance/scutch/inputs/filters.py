@@ -1,8 +1,8 @@
-"""Filters described as tuples, with what they take decided independently of any implementation.
+"""Filters described as tuples, with a decision for each leaf that uses no filter under judgment.
 
 A described filter is a tuple of its kind and its parts: `("type", "Param")`, `("path", "a")`,
 `("not", ("literal", "..."))`. `build_filter` writes it in the implementation's terms, as its user
-would; `takes` says which leaves it takes. A law compares the two.
+would. `takes` decides by itself whether the filter takes a leaf. A law compares the two.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ def build_filter(nnx: Any, described: tuple[Any, ...]) -> Any:
         `any`, `all`, `not`, `list`, `tuple` (described filters).
 
     Returns:
-      What the user of the implementation would pass as the filter.
+      The filter, as a user of the implementation would write it.
 
     Raises:
       ValueError: The kind is none of these.

@@ -128,7 +128,7 @@ def put(nnx: Any, node: Any, name: str, value: Any) -> None:
       nnx: The namespace of objects of the implementation.
       node: The object.
       name: The attribute or key; ignored for a list.
-      value: What is set.
+      value: The new value.
     """
     if isinstance(node, nnx.List):
         node.append(value)
@@ -281,7 +281,8 @@ def follow(nnx: Any, root: Any, path: tuple[Any, ...]) -> Any:
       The value; `root` itself for the empty path.
 
     Raises:
-      AssertionError: Nothing is there; the message shows the path and what is there instead.
+      AssertionError: The path leads to no value; the message shows the value that lacks its next
+        key.
     """
     for number, key in enumerate(path):
         inside = dict(children(nnx, root) or ())
@@ -302,7 +303,7 @@ def differences(
     Args:
       nnx: The namespace of objects of the implementation.
       one: A graph, or a container of graphs.
-      other: What it is compared with.
+      other: The graph or container to compare `one` with.
       paired: Pairs of a node of `one` and the node of `other` that must stand in its places.
       close: Whether arrays of floats may differ by rounding.
 
@@ -354,7 +355,7 @@ def recording(events: list[str], name: str) -> Callable[..., Any]:
 
     Args:
       events: The list.
-      name: What is appended at each call.
+      name: The text that each call appends.
     """
 
     def hook(variable: Any, value: Any, *axis: Any) -> Any:

@@ -2,8 +2,8 @@
 
 XLA takes longer to compile one draw of JAX's default generator, Threefry, than all else that a law
 computes. A law that needs *some* random numbers, different for different keys, takes keys of the
-generator `SMALL`; what it judges does not hang on how good the numbers are. That an implementation
-takes keys of any generator is what JAX's users expect of it.
+generator `SMALL`; its verdict does not depend on the quality of the numbers. Users of JAX expect an
+implementation to take keys of any generator.
 
     jax.random.normal(small_key(0), (2, 3))
 """
@@ -58,7 +58,7 @@ def _bits(data: jax.Array, width: int, shape: Sequence[int]) -> jax.Array:
 
 
 def _folded(data: jax.Array, number: int | jax.Array) -> jax.Array:
-    """The data of a key that hangs on another one and on a number."""
+    """The data of a new key, computed from a key and a number."""
     folded = _mixed(jnp.asarray(number).astype(jnp.uint32))
     return jnp.stack([_mixed(data[0] ^ folded), _mixed(data[1] + folded)])
 

@@ -68,7 +68,7 @@ class LinenCall(Description):
     """A lifted stack of layers, and how it is applied.
 
     Args:
-      layers: Those of the stack.
+      layers: The layers of the stack.
       under: The lifts, the outermost first.
       train: Whether batches are normalized by themselves, entries dropped, and calls counted.
       method: The method that is lifted and applied.

@@ -1,4 +1,4 @@
-"""Arguments of loops, each with what the steps have of it.
+"""Arguments of loops, which the steps slice, carry or share.
 
 >>> Looped("array", 0, changed=False).start(1).tolist()
 [[1, 2], [3, 4], [5, 6]]
@@ -16,7 +16,7 @@ from scutch.inputs.descriptions import Builder, Description
 CARRIED = "carried"
 STEPS = 3
 HELD = ("object", "container", "array")
-"""What a loop is given: a module, a dictionary with one, or an array alone."""
+"""Forms of an argument: a module, a dictionary with one, or an array alone."""
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -25,8 +25,8 @@ class Looped(Description):
 
     Args:
       form: One of `HELD`.
-      axis: Along which it is sliced; `None` where all steps share it, `CARRIED` where they pass it
-        on.
+      axis: The axis along which it is sliced; `None` where all steps share it, `CARRIED` where each
+        step hands it to the next.
       changed: Whether each step changes it.
     """
 
@@ -40,12 +40,12 @@ class Looped(Description):
 
     @property
     def sliced(self) -> bool:
-        """Whether each step has a part of it."""
+        """Whether each step gets its own slice of the argument."""
         return self.axis not in (None, CARRIED)
 
     @property
     def is_array(self) -> bool:
-        """Whether it is an array alone."""
+        """Whether the argument is an array alone."""
         return self.form == "array"
 
     def start(self, number: int) -> Any:

@@ -1,9 +1,9 @@
 """The variables that a described Linen model declares: their paths, shapes, boxes and contents.
 
-A module *declares* a variable where it asks for it by name and shape. Here the declarations of a
-described model are listed without running anything, so laws can compare what `init` gives with
-them. A layer declares one or two variables; a lift gives each variable of its layers one axis more,
-and a name for that axis:
+A module *declares* a variable where it asks for it by name and shape. The functions here list the
+declarations of a described model without running it, so that laws can compare the result of `init`
+with them. A layer declares one or more variables, or none. A lift gives each variable of its layers
+a new axis, and a name for that axis:
 
     model = Model((Lift('scan', (Layer('Scale', 'Partitioned', ('data',)),), 3, name='layers'),))
     declared_variables(model)
@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 ROWS = 3
-"""How many rows the embedding of a layer has."""
+"""The number of rows of the embedding of a layer `Place`."""
 
 STACKED = ("batch_stats", "counts", "intermediates")
 """The collections that a lift stacks at axis 0; parameters are stacked at the axis of the lift."""
@@ -49,7 +49,7 @@ class DeclaredVariable:
         Args:
           length: The size of the new axis.
           axis: The index of the new axis in the stacked value; may be negative.
-          name: What a box calls the new axis.
+          name: The name of the new axis in the box.
 
         Returns:
           A variable with the new axis in its shape, and in the names of its box if it has one.
@@ -83,7 +83,7 @@ def declared_variables(model: Any) -> dict[Path, DeclaredVariable]:
 
 
 def part_names(layers: Any, *, by_position: bool = False) -> list[str]:
-    """What the modules of a stack are called.
+    """The names of the modules of a stack.
 
     Args:
       layers: Each is a `Layer` or a `Lift`.
@@ -99,14 +99,14 @@ def part_names(layers: Any, *, by_position: bool = False) -> list[str]:
 def _of_layers(
     layers: Any, width: int, *, by_position: bool = False
 ) -> Iterator[tuple[Path, DeclaredVariable]]:
-    """What the modules of a stack declare, each under its name."""
+    """The variables of the modules of a stack, each under its module's name."""
     for name, layer in zip(part_names(layers, by_position=by_position), layers, strict=True):
         for (collection, *path), declared in _of_part(layer, width):
             yield (collection, name, *path), declared
 
 
 def _of_part(layer: Any, width: int) -> Iterator[tuple[Path, DeclaredVariable]]:
-    """What a layer or a lift declares, without the name of its module in the paths."""
+    """The variables of a layer or a lift, without its module's name in the paths."""
     if hasattr(layer, "layers"):
         for (collection, *path), declared in _of_layers(layer.layers, width):
             axis = layer.axis if collection == "params" else 0

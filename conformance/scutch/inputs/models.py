@@ -134,7 +134,7 @@ def box(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) ->
       meta: The implementation's namespace of boxes.
       kind: `Partitioned` or `LogicallyPartitioned`, for the implementation's own classes; a class
         of `boxes.foreign`; or empty, for no box.
-      value: What is boxed: an array or an abstract value.
+      value: The value to box: an array or an abstract value.
       names: One for each axis of the value.
 
     Returns:
@@ -149,7 +149,7 @@ def box(linen: Any, meta: Any, kind: str, value: Any, names: tuple[Any, ...]) ->
 
 
 def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Callable[..., Any]:
-    """An initializer that puts what it makes in the box of a layer.
+    """An initializer that returns its value in the box of a layer.
 
     Args:
       linen: The implementation's namespace of modules.
@@ -158,7 +158,7 @@ def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Ca
       init: The initializer of the bare value.
 
     Returns:
-      An initializer with the arguments of `init`, which returns a box around what `init` returns;
+      An initializer with the arguments of `init`, which returns the result of `init` in a box;
       `init` itself where the layer has no box.
     """
     match layer.box:
@@ -309,7 +309,7 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             return x
 
     class ScanBody(Stack):
-        """The same layers with a carry and no output: what `scan` repeats."""
+        """The same layers as a body for `scan`, with a carry and no output."""
 
         @compact
         def __call__(self, x: Any, _: Any) -> Any:

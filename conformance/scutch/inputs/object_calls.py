@@ -12,8 +12,8 @@ has the values of one lane; outside, they have an axis more for each map or loop
 
 The *oracle* does not use the implementation to take objects apart. The judge finds the variables
 (`graphs.leaves`), hands their values to JAX's own transformation of a *pure* function of values,
-and writes what comes out back. The pure function builds new objects, gives their variables the
-values that it got, runs the program on them, and returns the values that the variables have then.
+and writes the results into objects. The pure function builds new objects, sets their variables to
+its arguments, runs the program on them, and returns the values of the variables afterwards.
 """
 
 import functools
@@ -45,16 +45,16 @@ from scutch.lawkit.domain import OutOfDomain, assume
 from scutch.lawkit.mapped import shard_map
 
 LANES = 2
-"""How often a map or a loop runs the function."""
+"""The number of lanes of a map, and of steps of a loop."""
 
 
 @dataclass(frozen=True, repr=False)
 class ByType(Description):
-    """A prefix in the place of objects: what variables are given, by the names of their types.
+    """A prefix for objects that gives a variable the axis, spec or sharding of its type.
 
     Args:
-      given: By type; what `of` gives is that of a variable's own type.
-      rest: For variables of other types.
+      given: The axis, spec or sharding by the name of a type; subtypes do not inherit it.
+      rest: The axis, spec or sharding of variables of all other types.
     """
 
     given: Mapping[str, Any]
@@ -65,7 +65,7 @@ class ByType(Description):
         return ByType(build(dict(self.given), world), build(self.rest, world))
 
     def of(self, variable: Any) -> Any:
-        """What a variable is given."""
+        """The axis, spec or sharding of a variable."""
         return self.given.get(type(variable).__name__, self.rest)
 
 
@@ -105,7 +105,7 @@ class Call(Description):
 
     @property
     def added(self) -> int:
-        """What is added to the pair."""
+        """How often the function adds 1 to each array of the pair."""
         if self.static is None:
             return 0
         return DEFAULT_SCALE if self.scale is None else self.scale
@@ -156,12 +156,12 @@ class Call(Description):
         """Call a jitted function.
 
         Args:
-          jitted: What lifted `jit` made of what `written` gives.
+          jitted: The function that `written` returns, lifted by `jit`.
           objects: The arguments before the pair.
           pair: The pair of arrays.
 
         Returns:
-          What the call, or the call of the compiled form, returns.
+          The result of the jitted function, or of its compiled form.
         """
         last = {"pair": pair, "scale": self.scale}
         if self.scale is None:
@@ -176,7 +176,7 @@ class Call(Description):
         scale = [last.pop("scale")] if self.by_position else []
         staged = getattr(jitted, self.stage)(*positions, *scale, **last)
         compiled = (staged.lower() if self.stage == "trace" else staged).compile()
-        last.pop("scale", None)  # what is static is no argument of the compiled form
+        last.pop("scale", None)  # the compiled form does not take the static argument
         return compiled(*positions, **last)
 
 
@@ -226,7 +226,7 @@ class Transformation(Description):
       x: The prefix of the pair of arrays.
       out: The prefix of the results.
       mesh: Of `shard_map`, or of the shardings of `jit`.
-      options: Further ones. That of `grad` is `wrt`, the name of a type of variables. Those of
+      options: Further ones. `grad` takes `wrt`, the name of a type of variables. The options of
         `jit` are modes of the lift; `mode`, which is `"partial"` for `jit_partial`; and `call`, a
         `Call`. Modes of the others are in `modes`.
     """
@@ -282,9 +282,9 @@ class ObjectCall(Description):
 
     Args:
       graph: The objects, as the function sees them.
-      arguments: What the function takes, beside a pair of arrays: nodes, and containers of them.
-      steps: What it does.
-      results: What it returns.
+      arguments: The function's arguments before the pair of arrays: nodes, and containers of them.
+      steps: The steps that the function takes, in order.
+      results: One step for each result of the function.
       under: The transformations, the outermost first.
       dtype: Of the pair of arrays.
       held: The arrays that variables hold before the call: a key of `HELD`, or the sharding of
@@ -306,12 +306,12 @@ class ObjectCall(Description):
 
 @dataclass(frozen=True)
 class World:
-    """Objects, and what a function of them returned.
+    """Objects, and the results of a function of them.
 
     Args:
       nnx: The namespace of the objects.
-      arguments: Those of the function.
-      results: What it returned; a list, so that its arrays can be replaced.
+      arguments: The arguments of the function.
+      results: The results of the function; a list, so that its arrays can be replaced.
     """
 
     nnx: Any
@@ -358,7 +358,7 @@ class BuiltObjectCall:
 
     Args:
       described: The description.
-      world: What it is built from.
+      world: Builds the described values for an implementation.
       under: The transformations, the outermost first.
       left_open: Has an entry for each condition of `assume` that did not hold.
     """
@@ -431,10 +431,10 @@ class BuiltObjectCall:
         return 8 if any(each.kind == "shard_map" for each in self.under) else 2
 
     def given(self, transformation: Transformation) -> list[Any]:
-        """What the prefixes of a transformation give each variable, in the order of leaves.
+        """The axis, spec or sharding that the prefixes give each variable, in the order of leaves.
 
         Raises:
-          Conflict: Two arguments give one variable different things.
+          Conflict: Two arguments give one variable different axes, specs or shardings.
         """
         world = self.inside()
         found: dict[int, tuple[Any, Any]] = {}
@@ -493,7 +493,7 @@ class BuiltObjectCall:
           pair: The pair of arrays.
 
         Returns:
-          The values of the arguments' leaves, and those of further ones in the results.
+          The values of the arguments' leaves, and the values of further leaves in the results.
         """
         world = self.inside()
         world.fill(values)
@@ -504,7 +504,7 @@ class BuiltObjectCall:
     # ---------------------------------------------------------------- the two routes
 
     def by_jax(self) -> World:
-        """What JAX's own transformations of the pure function leave and return."""
+        """Make the call by JAX's transformations; return the changed objects and the results."""
         function: Callable[..., Any] = self.pure
         for each in reversed(self.under):
             function = ORACLES[each.kind](self, each, function)
@@ -525,7 +525,7 @@ class BuiltObjectCall:
         return np.zeros(self.width(), dtype), np.zeros((), dtype)
 
     def by_lift(self, transforms: Any) -> World:
-        """What the lifted transformations leave and return."""
+        """Make the call by lifted transformations; return the changed objects and the results."""
 
         def function(*given: Any) -> list[Any]:
             self._check_given(given[:-1])
@@ -555,7 +555,7 @@ class BuiltObjectCall:
         Args:
           transforms: The namespace.
           transformation: Whose they are.
-          kind: What a `ByType` becomes: `StateAxes` or `StateSharding`.
+          kind: The class that replaces a `ByType`: `StateAxes` or `StateSharding`.
 
         Returns:
           One for each argument before the pair.
@@ -597,7 +597,7 @@ def _pair_axes(each: Transformation) -> tuple[Any, Any]:
 
 
 def _scan_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
-    """A loop by `jax.lax.scan`; what all steps share must not change, of which JAX says nothing."""
+    """A loop by `jax.lax.scan`; no law applies if a step changes a value that all steps share."""
     axes = call.given(each)
 
     def loop(values: list[Any], pair: tuple[Any, ...]) -> Any:
@@ -631,7 +631,7 @@ def _scan_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
 
 
 def _scan_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any) -> Any:
-    """The lifted loop; it carries a count beside what the prefixes carry, or one object alone."""
+    """The lifted loop; it carries a count beside the objects, unless it carries a single object."""
     prefixes = call.prefixes(transforms, each, "StateAxes")
     options = {"length": LANES, **each.plain, **each.modes}
     if each.prefixes == (CARRIED,):
@@ -681,7 +681,7 @@ def _grad_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
         {id(leaf) for leaf in graphs.leaves(call.nnx, part).values()}
         for part in (world.arguments[0], world.arguments[1:])
     ]
-    # What is differentiated in one argument and also stands in another is left open.
+    # No law applies where a variable of the first argument also stands in another argument.
     call.assume(not first & others)
     numbers = _wanted(call, each, world)
 
@@ -768,7 +768,7 @@ def _jit_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, func
 def _jit_partial_lift(
     call: BuiltObjectCall, transforms: Any, function: Any, options: dict[str, Any]
 ) -> Any:
-    """A call of what `jit_partial` makes of a function with all its objects bound."""
+    """Make the call by `jit_partial`, which binds all objects of the function."""
     how, count = options.pop("call"), len(call.described.arguments)
     written, options = how.written(function, count), options | how.options(count)
 
@@ -871,14 +871,15 @@ def agreement(
       call: The call.
       transforms: The namespace of lifted transformations.
       shardings: Whether arrays must lie where JAX lays them.
-      refusable: Whether the lift may refuse what JAX accepts.
+      refusable: Whether the lift may refuse a call that JAX accepts.
 
     Returns:
-      `"returned"` or `"refused"`: what the lift does, and JAX, too.
+      `"returned"` if both routes return; `"refused"` if both refuse, or if `refusable` is true and
+      the lift alone refuses.
 
     Raises:
-      AssertionError: One route refuses what the other accepts, or leaves and returns something
-        else; the message says where.
+      AssertionError: One route refuses a call that the other accepts, or the objects or results
+        differ; the message says where.
     """
     try:
         expected, refusal = _made(call.by_jax, REFUSALS)
@@ -914,7 +915,7 @@ def _assert_laid_alike(expected: World, found: World) -> None:
 
 
 REFUSALS = (TypeError, ValueError, Conflict)
-"""What JAX raises where it refuses a call. Any other error in its route is the judge's fault."""
+"""The errors by which JAX's route refuses a call. Any other error there is the judge's fault."""
 
 
 def _made(

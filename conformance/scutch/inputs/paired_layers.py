@@ -67,7 +67,7 @@ INITIALIZERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"start": star
 
 
 def _formula(x: Any, kernel: Any, scale: Any, mode: str) -> Any:
-    """What both layers compute before the sub-module, noise aside."""
+    """The output of both layers before noise, statistics and the sub-module."""
     y = jnp.sin(x @ kernel) * scale
     return -y if mode == NEGATED else y
 
@@ -163,7 +163,7 @@ def flat(collections: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[tup
 
     Args:
       collections: Nested mappings: collections, sub-modules, variables.
-      path: What the paths begin with.
+      path: Stands before each path; its first entry, if any, is the collection.
 
     Returns:
       For each variable: its collection, its path without the collection, and its value.

@@ -1,10 +1,10 @@
-"""Programs: what a user's code does to objects, written as steps that any implementation can take.
+"""Programs that change objects as a user's code would, by steps that suit any implementation.
 
-A *step* is an operation with small numbers, which choose its operands among what there is, modulo
-how many there are, in the order of `graphs.walk`. So every step can be taken on every graph, and on
-isomorphic graphs it does the same. A *program* is a graph of objects, a function that takes some
-steps on them, and steps that are taken outside, between calls of the function. A *place* is a
-holder (an object or container) and the attribute, key or index under which it holds a node.
+A *step* is an operation with small numbers. Each number chooses an operand among the candidates in
+a graph, modulo their count, in the order of `graphs.walk`. So every step can be taken on every
+graph, and on isomorphic graphs it does the same. A *program* is a graph of objects, a function that
+takes some steps on them, and steps that are taken outside, between calls of the function. A *place*
+is a holder (an object or container) and the attribute, key or index under which it holds a node.
 
 A law builds a program twice, calls the function of one copy eagerly and of the other lifted, and
 compares the objects afterwards by `graphs.differences`. For example,
@@ -38,7 +38,7 @@ DICT_EDITS = ("set item", "pop item", "rename item")
 DICTS = (*DICT_EDITS, "new dict")
 STRUCTURE = (*ATTRIBUTES, *PLACES, *LISTS, *DICTS)
 STEPS = (*VALUES, *STRUCTURE)
-"""What a step may do, metadata aside, in groups that change one thing each.
+"""The operations of steps, except those on metadata, in groups that change one thing each.
 
 - Values of variables: `assign` an array, `bump` to twice the value and a number, `copy` another
   variable's value, a `constant`, or `call` a module, which adds to its variables and counts.
@@ -49,13 +49,13 @@ STEPS = (*VALUES, *STRUCTURE)
 """
 
 RESULTS = ("node", "value", "fresh")
-"""What may be returned: an object or variable that is there, an array, a new object."""
+"""Results: an object or variable of the graph, an array, a new object that holds such a node."""
 
 UNSHARED = ("value", "value", "own")
-"""What may be returned where no variable that is there may be: an array, a new object alone."""
+"""Results without a node of the graph: an array, or a new object with a new variable."""
 
 KEPT = (*UNSHARED, "twice")
-"""What may be returned then where sharing is kept."""
+"""`UNSHARED`, and a new object that holds one new variable twice, where sharing is kept."""
 
 NAMES = ("a", "b", "c")
 """The attributes of modules that steps set to variables and objects."""
@@ -86,9 +86,9 @@ class BuiltProgram:
     Args:
       nnx: The namespace of objects of the implementation.
       arguments: Objects, and containers of them.
-      steps: What the function does, in order.
-      results: What the function returns.
-      between: What is done outside, after each call but the last.
+      steps: The steps that the function takes, in order.
+      results: One step for each result of the function.
+      between: For each call but the last, the steps that follow it outside of the function.
     """
 
     nnx: Any
@@ -176,7 +176,7 @@ class Interpreter:
         return found
 
     def _put(self, holder: Any, key: Any, value: Any) -> None:
-        """Set what a holder has at an attribute, key or index."""
+        """Set an attribute, key or index of a holder."""
         if type(holder).__name__ in graphs.MODULES:
             setattr(holder, key, value)
         else:
@@ -291,9 +291,9 @@ class Interpreter:
         """The value that a step of `RESULTS` returns.
 
         Args:
-          step: `node` returns an object or variable that is there, `value` the array in a variable,
+          step: `node` returns an object or variable of the graph, `value` the array in a variable,
             `own` a new object that holds a new variable, `twice` one that holds it at two places,
-            and `fresh` one that holds a node that is there, too.
+            and `fresh` one that also holds a node of the graph.
 
         Returns:
           The value, in a container unless it is a node.
@@ -315,7 +315,7 @@ def pick(choices: Sequence[Any], number: int) -> Any:
     """Choose one of several.
 
     Args:
-      choices: What there is.
+      choices: The candidates.
       number: Any number from 0; taken modulo how many there are.
 
     Returns:

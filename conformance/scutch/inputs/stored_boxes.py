@@ -1,8 +1,8 @@
-"""Box classes that store their value in another form than they give it: as the owner of a packed or
-transposed format would write them.
+"""Box classes whose leaf has another form than the value that `unbox` returns.
 
-What such a box holds, its leaf, has another shape than its unboxed value. Code that handles
-variables by unboxing, as document `000_` says, need not know it:
+The owner of a packed or transposed format would write such a class. The shape of the leaf can
+differ from the shape of its value. Code that unboxes variables, as document `000_` says, need
+not know it:
 
     box = stored(meta.AxisMetadata, "flat")(value)
     box.unbox()  # the value, though the box holds a vector

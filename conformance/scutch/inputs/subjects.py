@@ -1,6 +1,6 @@
 """The box classes that the laws of boxes are tried on.
 
-A law of boxes says what holds for *a* box. It is tried on each *subject*, a box class under
+A law of boxes states a property of any box. It is tried on each *subject*, a box class under
 judgment: the directly partitioned box of document `000_`, and the logically partitioned one of
 `002_`, whose requirements end with `[logical]`. An owner's own class is one more, by
 `scutch.judge_box`.
@@ -38,7 +38,7 @@ class Subject:
     """A box class under judgment.
 
     Args:
-      name: `partitioned`, `logical`, or what an owner calls the class.
+      name: `partitioned`, `logical`, or the name that an owner gives the class.
       make: `(value, names, mesh) -> box`; `mesh` is `None` for a box without one.
       wrap: `(initializer, names, mesh) -> initializer`, which returns such boxes.
       tuples: Whether a name may be a tuple of mesh axes when the box is sharded.
@@ -81,14 +81,15 @@ class Subject:
         return len(names)
 
     def params(self, name: Any) -> dict[Any, Any]:
-        """What a transformation passes that adds an axis of this name: a new dictionary."""
+        """The parameters, in a new dictionary, by which a transformation adds a named axis."""
         return dict(self.named_by(name) if callable(self.named_by) else self.named_by)
 
     def place(self, index: int, *boxes: Any) -> int:
         """The index at which an axis may be added to each of some boxes.
 
         Args:
-          index: Drawn, at least 0; it is the index if it is allowed, else it chooses one that is.
+          index: A drawn number, at least 0. Where `indices` is `None`, it is the index itself, or
+            the rank if it is larger; else it chooses an allowed index, modulo their number.
           boxes: To which the axis is added.
         """
         allowed = list(range(min(map(self.rank, boxes), default=index) + 1))
@@ -152,9 +153,9 @@ def remaining(
 
 
 PARTITIONED = "partitioned"
-"""The name of the subject that laws mean by a box."""
+"""The name of the subject of requirements whose ids have no `[logical]`."""
 
 SUBJECTS: Mapping[str, Callable[[Implementation], Subject]] = MappingProxyType(
     {PARTITIONED: partitioned, "logical": logical}
 )
-"""The subjects of an implementation, by name; the first is the one that laws mean by a box."""
+"""The subjects of an implementation, by name; the variants `[logical]` try the second one."""

@@ -1,4 +1,4 @@
-"""Models whose kernels are cut over a mesh, and what lifted `shard_map` is told to cut them by.
+"""Models whose kernels lifted `shard_map` cuts over a mesh, and the specs for it.
 
 A `Blocks` is the model of `001_` in general: a few pairs of kernels, each with a bias between them.
 The first kernel of a pair is cut by columns, the second by rows, and the outputs are summed over
@@ -65,7 +65,7 @@ class BuiltBlocks:
 
     Args:
       described: The description.
-      world: What it is built from.
+      world: Builds the described values for an implementation.
       mesh: Its mesh.
     """
 
@@ -175,8 +175,8 @@ class BuiltBlocks:
         Args:
           transforms: The namespace with the `shard_map` under judgment.
           seen: Called with the model inside.
-          returned: Whether the function returns what `seen` does, beside the outputs: a model, to
-            which the specs of the one that is given apply.
+          returned: Whether the function returns the result of `seen` beside the outputs. It is a
+            model, and is cut by the specs of the argument.
 
         Returns:
           The mapped function.

@@ -1,7 +1,7 @@
 """Calls of transformed functions of plain arrays, which JAX and a lift can both make.
 
-A `PlainCall` says how a Python function is written (`FORMS`), what it returns (`RESULTS`), which
-options its transformation is given, and the calls that are then made:
+A `PlainCall` says how a Python function is written (`FORMS`), which result it returns (`RESULTS`),
+which options its transformation gets, and the calls that follow:
 
     PlainCall('jit', 'function', 'tree', {'static_argnums': -1},
               ((('position', 'position', 'name'), (Array((8,)), Array((8,)), 3)),))
@@ -32,22 +32,23 @@ with one more argument bound, by position or by name; as a bound method; as a ca
 `*arrays` and `**named`."""
 
 RESULTS = ("tree", "first", "sum", "constants", "swapped", "nothing")
-"""What it returns: both arguments, the first one scaled; the first alone, so that the second is not
-used; the sum of all; parts that depend on no argument; the arguments as they are; `None`."""
+"""Results of a function of `PARAMETERS`: `x`, scaled, and `y`; `x` alone, scaled, so that `y` is
+not used; the scaled sum of all; `x`, scaled, and parts that depend on no argument; `y` and `x` as
+they are; `None`."""
 
 COLLECTIVE = ("psum", "index", "gathered")
-"""What a function under an axis named `data` may return: the sum over the axis; the index along it;
-all parts of the first argument."""
+"""Results of a function under an axis named `data`: the scaled sum of `x` over the axis, and `y`;
+the index along the axis plus the sum of an array of `x`; the parts of `x` from the whole axis."""
 
 CARRIED = "carry"
-"""In the axes of a described loop, the mark of what a step hands to the next."""
+"""In the axes of a described loop, the entry of the argument that a step hands to the next."""
 
 STEPPED = ("x, slice", "y, slice", "slice, x", "x", "slice")
-"""What one step of a loop returns, in order: the next value of the argument that is carried, and a
-slice of what is stacked."""
+"""Results of one step of a loop, in order: `x` or `y` is the next value of that argument, which is
+carried; `slice` is the part that the loop stacks over the steps."""
 
 SCALARS = ("loss", "loss and aux", "complex loss")
-"""What a function to differentiate returns: a scalar; a scalar beside `y`; a complex scalar."""
+"""Results of a function to differentiate: a scalar; a scalar beside `y`; a complex scalar."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +97,7 @@ class PlainCall(Description):
     Args:
       kind: The transformation's name, as `jit`.
       form: How the function is written, one of `FORMS`.
-      result: What it returns, one of `RESULTS`.
+      result: Its result, one of `RESULTS`, `COLLECTIVE`, `STEPPED` or `SCALARS`.
       options: Of the transformation; descriptions are built, and `axis_names` become a set.
       calls: For each call how each argument is passed (`"position"`, `"name"` or `"default"`,
         which leaves it out), and the arguments.
@@ -133,7 +134,7 @@ class BuiltCall:
 
     Args:
       described: The description.
-      world: What builds the described values, on the devices of this machine.
+      world: Builds the described values, on the devices of this machine.
     """
 
     described: PlainCall
@@ -158,7 +159,7 @@ class BuiltCall:
         return found
 
     def made(self, transformation: Callable[..., Any], *, first: bool = False) -> Outcome:
-        """Transform the function, make the calls, and keep what they did.
+        """Transform the function, make the calls, and return their outcome.
 
         Args:
           transformation: Takes a function and options; JAX's own or a lifted one.
@@ -185,18 +186,18 @@ class BuiltCall:
 def looped(
     function: Callable[..., Any], in_axes: Any, out_axes: Any, **options: Any
 ) -> Callable[..., Any]:
-    """`jax.lax.scan` with the interface of the lifted one; `CARRIED` marks what is carried.
+    """`jax.lax.scan` with the interface of the lifted `scan`; `CARRIED` marks the carried argument.
 
     Args:
       function: One step. It takes each argument's slice, the carried value, or a shared argument.
       in_axes: For all arguments, or a tuple with one for each: an axis, `CARRIED`, or `None` for
         an argument that all steps share.
-      out_axes: The same for what a step returns; there is no `None`.
-      options: Those of `jax.lax.scan`.
+      out_axes: The axis, or `CARRIED`, for each part of a step's result; there is no `None`.
+      options: The options of `jax.lax.scan`.
 
     Returns:
-      A function of the loop's arguments. For each part of what a step returns it returns the last
-      carried value, or the slices stacked along the axis of the part.
+      A function of the loop's arguments. For the carried part of a step's result it returns the
+      last value; for any other part, the slices of all steps, stacked along the part's axis.
 
     Raises:
       ValueError: Only one side of the step carries, or there are more arguments than axes.
@@ -254,7 +255,7 @@ def written(form: str, result: str, traces: list[Any]) -> Callable[..., Any]:
 
     Args:
       form: How it is written: one of `FORMS`.
-      result: What it returns: one of `RESULTS`, `COLLECTIVE`, `STEPPED` or `SCALARS`.
+      result: Its result: one of `RESULTS`, `COLLECTIVE`, `STEPPED` or `SCALARS`.
       traces: A list; each run appends `form` to it. Under `jit` a run is a trace.
 
     Returns:
@@ -306,7 +307,7 @@ class Owner:
           scale: A number, or a string.
 
         Returns:
-          What the function returns for them.
+          The result of the function.
         """
         return self.function(x, y, scale)
 
@@ -314,7 +315,7 @@ class Owner:
 
 
 def computed(result: str, x: Any, y: Any, scale: Any) -> Any:
-    """What a described function returns for its arguments.
+    """Compute the result of a described function for its arguments.
 
     Args:
       result: Which result: one of `RESULTS`, `COLLECTIVE`, `STEPPED` or `SCALARS`.

@@ -26,7 +26,7 @@ STANCES = {
     "design": "The implementation differs on purpose: `document` says where.",
     "disputed": "A reasonable implementer could do it this way.",
 }
-"""What may be said of a cause, and what it means."""
+"""The values of a cause's `stance`, each with its meaning."""
 
 _KEYS = {"at": True, "fault": True, "effect": True, "harm": True, "stance": True,
          "document": False, "upstream": False}  # fmt: skip
@@ -41,10 +41,10 @@ class Cause:
       name: Its name in the file, such as `remove-axis-in-assert`.
       at: File and name of the code, such as `flax/core/meta.py:Partitioned.remove_axis`.
       fault: One sentence about the code.
-      effect: One sentence about what its users suffer.
+      effect: One sentence about the harm to its users.
       harm: One of `scutch.catalogue.HARMS`.
       stance: One of `STANCES`.
-      document: Title and address of what decides that it is by design.
+      document: Title and address of the document that makes it a design decision.
       upstream: Address of the report.
     """
 
@@ -68,7 +68,7 @@ def parse(content: Any, file: str) -> Mapping[str, Cause]:
 
     Args:
       content: The value of `cause` in the file.
-      file: Where it is from, for messages.
+      file: The name of the file, for messages.
 
     Raises:
       SetupError: The content is malformed; the message names the cause and the key.

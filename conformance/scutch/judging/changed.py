@@ -1,8 +1,8 @@
-"""Runs on what has changed since a commit: `--changed BASE`.
+"""Runs that judge only the requirements affected by changes since a commit (`--changed BASE`).
 
-The first such run judges all, and keeps which functions of the repository each law calls. A later
-one compares the files with those of the commit and judges the requirements whose laws call a
-function that is not as it was. What it judges, it notes anew.
+The first such run judges all requirements, and keeps which functions of the repository each law
+calls. A later run compares the files with their versions in the commit, and judges the requirements
+whose laws call a changed function. It keeps the calls of the laws that it tried anew.
 
 A function is named `path:qualname`. A new function of a module is seen by those who call it, and a
 new name by those who use it: they have changed, too. A new or dropped method is seen by every law
@@ -34,13 +34,14 @@ Calls = Mapping[str, Collection[str]]
 
 @dataclass(frozen=True)
 class Changes:
-    """What is not as it was in a commit.
+    """The differences between the Python files now and in a commit.
 
     Args:
       base: The commit, as the user has named it.
-      functions: Those that have other code, or are gone.
-      files: Those with a method that is new or gone.
-      statements: Files with another statement that is not in a function.
+      functions: Functions, as `path:qualname`: changed ones, and deleted ones that are no methods.
+      files: Files that gained or lost a method.
+      statements: Files in which a statement outside all functions has changed, other than by
+        binding a new name.
     """
 
     base: str
@@ -53,7 +54,7 @@ class Changes:
         return bool(self.functions or self.files or self.statements)
 
     def reach(self, called: Iterable[str]) -> bool:
-        """Whether who calls some functions can see a change."""
+        """Whether a law that calls these functions can see a change."""
         if self.statements:
             return True
         return any(
@@ -86,11 +87,11 @@ def files() -> tuple[str, ...]:
 
 
 def changed(base: str, names: Iterable[str]) -> Changes:
-    """What is not as it was in a commit.
+    """Compare the Python files of the repository with their versions in a commit.
 
     Args:
       base: The commit, as git takes it.
-      names: The files that there are now.
+      names: The Python files of today, relative to the root of the repository.
 
     Raises:
       SetupError: Git does not know the commit, or a file is no Python.
@@ -225,10 +226,13 @@ def _file(subject: str) -> Path:
 
 
 def kept(subject: str) -> dict[str, list[str]]:
-    """What the laws of each requirement have called when they last held; empty if nothing is kept.
+    """By requirement, the functions that its laws called when they last held.
 
     Args:
-      subject: What was judged.
+      subject: The implementation, as `Run.where` names it.
+
+    Returns:
+      Functions as `path:qualname`; an empty dictionary if no earlier run has kept any.
     """
     try:
         found = json.loads(_file(subject).read_text("utf-8"))
@@ -238,11 +242,12 @@ def kept(subject: str) -> dict[str, list[str]]:
 
 
 def noted(subject: str, calls: Calls) -> tuple[Path, str]:
-    """The file that keeps what laws have called, and its new text.
+    """The file that keeps the functions called by each requirement's laws, and its new text.
 
     Args:
-      subject: What was judged.
-      calls: By requirement; nothing for one that did not hold, which is judged in any case.
+      subject: The implementation, as `Run.where` names it.
+      calls: By requirement, the functions. Where they are empty, because a law did not hold, the
+        entry is removed, and the next run judges the requirement in any case.
     """
     found = kept(subject) | {name: sorted({*called}) for name, called in calls.items()}
     return _file(subject), json.dumps({name: each for name, each in found.items() if each})

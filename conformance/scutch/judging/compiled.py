@@ -1,10 +1,10 @@
-"""What XLA compiles for a subject is kept, and serves the next run on the same subject.
+"""A folder of compiled programs for each subject, which its next run reads instead of compiling.
 
 Laws compile thousands of small programs, the same ones in every run. JAX finds a compiled program
 by its text and by XLA's flags, whoever has compiled it: an implementation that compiles wrongly, or
 that changes JAX, could leave a wrong program to the next one. So each *subject* has a folder of its
-own. A subject is an implementation by name, version and content, together with what its programs
-are compiled by and for:
+own. A subject is an implementation (its name, version and code), together with the compiler and the
+devices that compile and run its programs:
 
     ~/.cache/scutch/compiled/flax-0.12.8-5c1e0f6a93d24b87
 
@@ -34,7 +34,7 @@ KEEP_ALL: dict[str, Any] = {
     "jax_persistent_cache_min_compile_time_secs": 0,
     "jax_persistent_cache_min_entry_size_bytes": -1,
 }
-"""Options of JAX with which it keeps also what is small and quickly compiled."""
+"""Options with which JAX also keeps programs that are small or compile quickly."""
 
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
@@ -79,7 +79,7 @@ def subject(name: str, version: str, code: str, where: str) -> str:
     Args:
       name: Of the implementation.
       version: Of the implementation.
-      code: What `content` has returned.
+      code: The hash that `content` returned.
       where: JAX's platform, with the number and the kind of its devices.
 
     Returns:
@@ -98,7 +98,7 @@ def subject(name: str, version: str, code: str, where: str) -> str:
 
 
 def _processor() -> tuple[str, ...]:
-    """What machine code is made for; a home folder may serve machines with other processors."""
+    """The processor's model and flags: machines with different ones may share a home folder."""
     told = []
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text("utf-8", errors="replace")
@@ -115,17 +115,17 @@ def kept_in() -> Path:
 
 @contextlib.contextmanager
 def kept(name: str, *, joins: bool = False) -> Iterator[str]:
-    """Have JAX read and write what is compiled in the folder of a subject, and in no other.
+    """Have JAX read and write compiled programs in the folder of a subject, and in no other.
 
-    Processes that are started in between use the folder, too. Where it cannot be made, nothing is
-    kept, and the processes of this run share a temporary folder.
+    Processes that are started inside the block use the folder, too. Where it cannot be made, no
+    program is kept, and the processes of this run share a temporary folder.
 
     Args:
-      name: What `subject` has returned; empty to keep nothing.
+      name: The name that `subject` returned; empty to keep no program.
       joins: Whether this process is a worker of a run, whose temporary folder it shares.
 
     Yields:
-      The folder; empty where nothing is kept.
+      The folder; empty where no program is kept.
     """
     folder = str(_made(name) or "") if name else ""
     with contextlib.ExitStack() as undo:
@@ -140,10 +140,10 @@ def kept(name: str, *, joins: bool = False) -> Iterator[str]:
 
 @contextlib.contextmanager
 def compiled_once() -> Iterator[None]:
-    """Have JAX keep what XLA compiles until the block ends.
+    """Have JAX keep compiled programs until the block ends.
 
     The folder is the one that the environment variable `JAX_COMPILATION_CACHE_DIR` names, or a
-    temporary one, deleted at the end. Processes that are started in between use it, too. How often
+    temporary one, deleted at the end. Processes that are started inside use it, too. How often
     a function is *traced* does not change.
     """
     with contextlib.ExitStack() as undo:
@@ -177,7 +177,7 @@ def _told(options: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _made(name: str) -> Path | None:
-    """The folder of a subject, which only this user can read; nothing where it cannot be made."""
+    """The folder of a subject, which only this user can read; None where it cannot be made."""
     folder = kept_in() / name
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

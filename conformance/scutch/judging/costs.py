@@ -1,7 +1,7 @@
-"""What a trial takes of the machine, and how a process that tries many laws stays small.
+"""The cost of a trial, and the memory of a process that tries many laws.
 
-A runner keeps what it has traced and compiled, for all the laws that it has tried: after some
-hundred it would hold gigabytes. So it forgets between two laws, once it has grown (`Memory`).
+JAX keeps every program that a runner has traced or compiled: after some hundred laws the runner
+would hold gigabytes. So it clears JAX's caches between two laws, once it has grown (`Memory`).
 """
 
 import ctypes
@@ -17,13 +17,13 @@ import jax
 from scutch.judging.verdicts import Cost
 
 MUCH = 600 << 20
-"""Bytes of memory of a process beyond which it forgets what it has compiled."""
+"""Bytes of memory beyond which a process clears JAX's caches."""
 
 _WORTH = 200 << 20
-"""Bytes by which a process must have grown since it last forgot, before it forgets again."""
+"""Bytes by which a process must have grown since it last cleared them, to clear them again."""
 
 MOST = 800 << 20
-"""Bytes of memory that a runner may have had, and go on: forgetting does not give back all."""
+"""A runner whose peak is above these bytes ends: cleared caches do not give back all memory."""
 
 LEAST_TRIED = 20
 """Laws that a runner tries at least, however much memory the implementation takes."""
@@ -49,7 +49,7 @@ class Meter:
         self._before, self._cpu = dict(_counted), time.process_time()
 
     def cost(self) -> Cost:
-        """What was taken since this meter was made."""
+        """The time, programs and memory used since this meter was made."""
         used = {name: _counted[name] - before for name, before in self._before.items()}
         return Cost(
             round(time.process_time() - self._cpu, 3), int(used[_COMPILED]), int(used[_REUSED]),
@@ -81,15 +81,16 @@ class Memory:
     """The memory of a process that tries many laws.
 
     Args:
-      left: Bytes that it had when it had last forgotten what it compiled; 0 if it never did.
+      left: Its bytes right after it last cleared JAX's caches; 0 if it never did.
     """
 
     left: int = 0
 
     def slim(self) -> None:
-        """Forget what was traced and compiled, if this process has grown beyond `MUCH`.
+        """Clear JAX's caches of traced and compiled programs, if this process is above `MUCH`.
 
-        Compiled programs are read again from their folder when they are needed.
+        After that it must grow by `_WORTH` before they are cleared again. JAX reads compiled
+        programs from their folder when it needs them.
         """
         if resident() <= max(MUCH, self.left + _WORTH):
             return

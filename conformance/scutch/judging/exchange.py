@@ -1,4 +1,4 @@
-"""What the processes of a job tell each other while they try a law.
+"""The messages between the processes of a job while they try a law.
 
 A *job* is several processes that `jax.distributed` has joined; process 0 *leads*, the others
 *follow*. Hypothesis draws in the leader alone. The leader publishes each input as the text of a
@@ -9,8 +9,8 @@ At the end each follower says whether the law held there:
     leader    publish(1, text)   try the law    collect(1)   ...   publish(n, END)
     follower  receive(1)         try the law    answer(1)    ...   receive(n)
 
-It goes through the key-value store of `jax.distributed`, which every launcher starts, so that it
-needs no port and no shared folder of its own.
+The messages go through the key-value store of `jax.distributed`, which every launcher starts, so
+they need no port and no shared folder of their own.
 """
 
 import time
@@ -30,9 +30,9 @@ _ROUND_MILLISECONDS = 5_000
 
 
 class PeerError(AssertionError):
-    """A law was broken in a process that follows, and not in the one that leads.
+    """A law was broken in a following process, and held in the leading one.
 
-    Wrong, in a law that is tried in a job: reading what other processes hold.
+    Wrong, in a law that is tried in a job: reading the parts of an array in other processes.
 
         np.asarray(array)                          # fails where the array has parts elsewhere
 
@@ -42,7 +42,7 @@ class PeerError(AssertionError):
 
     Args:
       rank: The number of the process.
-      error: What broke the law there, as text.
+      error: The error that broke the law there, as text.
     """
 
     def __init__(self, rank: int, error: str) -> None:
@@ -71,7 +71,7 @@ class JobBroken(BaseException):
     Args:
       rank: The number of the process.
       seconds: How long the leader waited for it.
-      error: What broke the law in the leader, if anything did.
+      error: The exception that broke the law in the leader; None if it held there.
     """
 
     def __init__(self, rank: int, seconds: float, error: Exception | None) -> None:
@@ -85,7 +85,7 @@ class JobBroken(BaseException):
 
 @dataclass
 class Exchange:
-    """The part of one process in the conversation.
+    """The messages that one process of a job sends and receives.
 
     Args:
       rank: The number of this process; 0 leads.
@@ -106,8 +106,8 @@ class Exchange:
           attempt: Tries the law on it in this process.
 
         Raises:
-          Exception: What broke the law here.
-          PeerError: What broke it in another process.
+          Exception: The law was broken in this process; it is the exception of `attempt`.
+          PeerError: The law held here, and was broken in another process.
           JobBroken: A process did not answer.
         """
         self._input += 1
@@ -125,10 +125,10 @@ class Exchange:
                 raise PeerError(rank, answer)
 
     def follow(self, attempt: Callable[[str], str | None]) -> None:
-        """In a follower: try what the leader publishes until it publishes the end.
+        """In a follower: try each input that the leader publishes, until it publishes the end.
 
         Args:
-          attempt: Tries a law on an input, given as text; returns what broke it, or None.
+          attempt: Tries a law on an input, given as text; returns the error as text, or None.
         """
         while True:
             self._input += 1
@@ -145,7 +145,7 @@ class Exchange:
         key_value_store().key_value_set(self._key("call"), END)
 
     def _answer(self, rank: int, error: Exception | None) -> str:
-        """What a follower says of the input; `error` is what broke the law here, if any."""
+        """A follower's answer for this input; `error` is the leader's, for `JobBroken`."""
         started = time.monotonic()
         while (answer := self._value(str(rank))) is None:
             if time.monotonic() - started > ANSWER_TIMEOUT:

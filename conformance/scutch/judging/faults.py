@@ -1,4 +1,4 @@
-"""Failures with one error at one place of the implementation, which are one fault.
+"""Failures with the same error at the same place of the implementation count as one fault.
 
 of_one_fault(rulings)      # one of them stays `failed`; the others are `blocked` by it
 """
@@ -9,16 +9,16 @@ from typing import Any
 
 
 def of_one_fault(found: Iterable[Any]) -> tuple[Any, ...]:
-    """Rulings or outcomes, in which failures with one error at one place have one root.
+    """Block each failure whose errors and places are all those of one earlier failure.
 
-    A requirement that fails with no other errors, and at no other places of the implementation,
-    than an earlier one is `blocked` by that; a must is never blocked by a should.
+    The failed requirement becomes `blocked` by the earlier one. A must is never blocked by a
+    should.
 
     Args:
       found: All `Ruling`s of a run, or all `Outcome`s of its report.
 
     Returns:
-      As many, in their order.
+      As many rulings or outcomes, in their order.
     """
     ruled = tuple(found)
     of_fault: dict[tuple[str, str], str] = {}
@@ -35,7 +35,7 @@ def of_one_fault(found: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _of_roots(each: Any, roots: Mapping[str, str]) -> Any:
-    """A ruling or outcome that is blocked by its root; each root that it names, by the root's own.
+    """A ruling or outcome `blocked` by its root, or with the roots in `blocked_by` traced back.
 
     Args:
       each: The ruling or outcome.

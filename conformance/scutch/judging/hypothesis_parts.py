@@ -31,7 +31,7 @@ from scutch.judging.readable import inert, shortened, visible
 from scutch.lawkit.domain import OutOfDomain
 
 BARE = ("", "assert False", "assert not True", "assert None")
-"""What an assertion says that does not say what was asked."""
+"""Messages of an assertion that do not show the value it tested."""
 
 
 LEAST = 22
@@ -104,7 +104,7 @@ def search(
       enough: Asked before each input is handed on; once it says so, no further one is.
 
     Raises:
-      BaseException: What the last call of `call` raised.
+      BaseException: The exception of the last call of `call`.
     """
     if not hypothesis.is_hypothesis_test(function):
         try:
@@ -172,7 +172,7 @@ def leaving_no_folder() -> Iterator[None]:
 
 
 class Diverted(AssertionError):
-    """The implementation raised what pytest, Hypothesis or Python take as an order, not an error.
+    """The implementation raised an exception that pytest, Hypothesis or Python obey as an order.
 
     Wrong, in an implementation: the law would count as skipped, or the input as out of its domain.
 
@@ -189,7 +189,7 @@ class Diverted(AssertionError):
     """
 
     def __init__(self, raised: BaseException) -> None:
-        """Keep the exception, and say what it was."""
+        """Keep the exception, and put it into the message."""
         self.raised = raised
         super().__init__(
             f"the implementation raised {describe(raised)}, by which it would not have been "
@@ -210,7 +210,7 @@ def from_law_on(error: BaseException, function: Callable[..., Any]) -> BaseExcep
     """An error with the part of its traceback that begins in the law, if there is one.
 
     Args:
-      error: What broke the law, or kept it from being tried.
+      error: The exception that broke the law, or kept it from being tried.
       function: The law.
     """
     code = written(function).__code__
@@ -237,7 +237,7 @@ def broken_at(error: BaseException, function: Callable[..., Any]) -> int | None:
     """The line of a law that was running when it broke.
 
     Args:
-      error: What broke the law.
+      error: The exception that broke the law.
       function: The law, as it was written.
     """
     code = function.__code__
@@ -246,12 +246,12 @@ def broken_at(error: BaseException, function: Callable[..., Any]) -> int | None:
 
 
 def told(error: BaseException, function: Callable[..., Any]) -> str:
-    """What broke a law, as `describe` has it; with the statement of the law, if that itself raised.
+    """The text of `describe`; with the statement of the law, if that statement itself raised.
 
     So a failure never reads `assert False` or `IndexError` and no more.
 
     Args:
-      error: What broke the law.
+      error: The exception that broke the law.
       function: The law, as it was written.
     """
     text, place = describe(error), innermost(error)
@@ -269,7 +269,7 @@ def describe(error: BaseException) -> str:
     """An error as its type and message: made visible, and shortened.
 
     Args:
-      error: Of any class; what its methods do is the implementation's, and is not trusted.
+      error: Of any class; its methods may be the implementation's, and are not trusted.
     """
     name = _plain(type.__dict__["__name__"].__get__(type(error)))
     try:
@@ -281,5 +281,5 @@ def describe(error: BaseException) -> str:
 
 
 def _plain(text: str) -> str:
-    """What can be seen of a text, whose class may be a subclass of `str`."""
+    """A text with its invisible characters escaped; its class may be a subclass of `str`."""
     return visible(str.__str__(text))

@@ -1,8 +1,8 @@
 """One answer to the signals that ask the judge to end: Ctrl-C (SIGINT), SIGTERM and SIGHUP.
 
-The first signal raises `Interrupted`, so that what is open is closed and what was tried is
-reported. Further signals change nothing: the ending takes seconds, and deletes temporary folders.
-SIGKILL ends the judge at once; its keepers then end what it has started.
+The first signal raises `Interrupted`, so that the judge closes its files and reports the laws that
+it tried. Further signals change nothing: the ending takes seconds, and deletes temporary folders.
+SIGKILL ends the judge at once; its keepers then end the processes that it has started.
 
     with heeded(SIGNALS):
         try_all_laws()
@@ -53,7 +53,7 @@ def heeded(numbers: Iterable[signal.Signals]) -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         for each in taken:
-            signal.signal(each, lambda *_: None)  # SIG_IGN would stay with what is started
+            signal.signal(each, lambda *_: None)  # child processes would inherit SIG_IGN
         name = signal.Signals(number).name
         raise Interrupted(f"interrupted by {name}; what was not tried has no verdict")
 

@@ -2,12 +2,12 @@
 
 A *runner* is a fork of the collecting process: it has every law already, and starts in
 milliseconds. It is forked before JAX has looked for devices, when no thread holds a lock, runs one
-law at a time on request and sends back what it did. When it ends, the law that it ran is told apart
+law at a time on request and sends back its trial. When the runner ends, the law that it ran counts
 as crashed or timed out, and the next law gets a new runner.
 
-What goes through a *channel* between the two is JSON, never a pickle: the runner holds code that is
-judged, and must not choose what the judge executes. The framing is that of
-`multiprocessing.connection`; forking, waiting and ending are our own, because a
+The *channel* between the two carries JSON, never a pickle: the runner holds the judged code, which
+must not choose the code that the judge executes. `multiprocessing.connection` frames the messages;
+forking, waiting and ending are our own, because a
 `multiprocessing.Process` trusts its child to end by itself.
 
     runner = Runner(lambda number: {"squared": number**2})
@@ -53,7 +53,7 @@ _LEAST_MEMORY = 4 << 30
 """Bytes that a runner may always have, on however small a machine."""
 
 _KEPT = 1 << 16
-"""Bytes that are kept of a note, of a trace, and of what a runner prints."""
+"""Bytes that are kept of a note, of a trace, and of a runner's output."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Lost:
       outcome: `crashed` or `timeout`; `untried` where the judge itself was at fault.
       reason: How it ended.
       doing: The call that the runner noted last; empty if none.
-      output: What it printed.
+      output: The text that the runner printed.
       found: The counterexample that stood in that note, as JSON; empty if none.
     """
 
@@ -76,7 +76,7 @@ class Lost:
 
 
 class Closed(Exception):
-    """The other end of a channel is gone, or what it said is no message.
+    """The other end of a channel is gone, or it sent no valid message.
 
     Wrong, for the end that waits:
 
@@ -157,8 +157,9 @@ class Runner:
     Args:
       answer: Called in the runner with each request, which is JSON; its result is sent back, so it
         must be JSON, too.
-      capture: Whether what the runner prints is kept for `output` instead of printed.
-      bounded: Whether the runner gets no more memory than half of what the machine has.
+      capture: Whether the runner's output is kept for `output` instead of printed.
+      bounded: Whether the runner gets at most half of the machine's memory, or 4 GiB if that is
+        more.
       folder: Where the runner keeps temporary files, and Keras its settings; made again where it is
         gone. Empty where the judge's own will do.
       pid: Of the keeper; `None` while there is none.
@@ -225,7 +226,7 @@ class Runner:
             os.pwrite(self._files["notes"].fileno(), text, 0)
 
     def output(self) -> str:
-        """What the runner has printed since the last request, or its first 64 KiB."""
+        """The first 64 KiB that the runner has printed since the last request."""
         sys.stdout.flush()
         return self._read("output") if self._files else ""
 
@@ -344,7 +345,7 @@ class Runner:
         return True
 
     def _forget(self) -> None:
-        """Close what belonged to the process that ended."""
+        """Close the channel and the files of the process that ended."""
         if self._channel is not None:
             self._channel.close()
         for file in self._files.values():
@@ -353,7 +354,7 @@ class Runner:
 
 
 def _bound(*, memory: bool) -> None:
-    """Limit what this process may use, where the system allows it: no core files, and memory."""
+    """Forbid core files, and bound this process's memory, where the system allows it."""
     limits = {resource.RLIMIT_CORE: 0}
     if memory:
         half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

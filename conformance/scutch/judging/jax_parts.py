@@ -1,4 +1,4 @@
-"""The private parts of JAX that the judge touches: there is no other module that does.
+"""The private parts of JAX that the judge uses, in this module alone.
 
 `jax.distributed` starts a store of keys and values that all processes of a job share, and offers no
 public name for it.
@@ -13,8 +13,7 @@ def key_value_store() -> Any:
     """The store that the processes of a job share; `jax.distributed.initialize` has been called.
 
     Its `key_value_set(key, text)` sets a key once; its `blocking_key_value_get(key, milliseconds)`
-    waits for a key, and raises an error that says `DEADLINE_EXCEEDED` when it does not come in
-    time.
+    waits for a key, and raises an error with `DEADLINE_EXCEEDED` if the key is not set in time.
 
     Raises:
       RuntimeError: `jax.distributed.initialize` has not been called in this process.

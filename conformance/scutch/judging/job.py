@@ -2,11 +2,11 @@
 
 A law about a mesh that spans processes needs them. `Job` starts the processes, each with its part
 of eight fake devices, and is asked like a runner: it is given the name of a law, and answers with
-what the law did. Process 0 *leads*: it has the connection to the judge, and Hypothesis draws there.
+the trial. Process 0 *leads*: it has the connection to the judge, and Hypothesis draws there.
 The others *follow* (see `scutch.judging.exchange`).
 
     judge ── request ──> process 0 ── the input, as text ──> processes 1, 2, ...
-          <── answer ──            <── held, or what broke ──
+          <── answer ──            <── held, or the error ──
 
 A process that ends, or a law that takes too long, ends the whole job: that law has crashed or timed
 out, and the next law gets a new job. A job whose judge is gone ends by itself, because the standard
@@ -84,7 +84,7 @@ class Job:
     Args:
       processes: How many; 2, 4 or 8. Of a launched job the launcher knows.
       launched: Whether a launcher has started a judge in each process.
-      settings: What a process needs to try a law, as data for JSON: see `serve`.
+      settings: The settings that each process gets, as data for JSON: see `serve` and `member`.
     """
 
     processes: int
@@ -236,12 +236,12 @@ def serve(answer: Callable[[Exchange, Any], Any], follow: Callable[[Exchange], N
     """The life of one process of a job: join the others, then lead or follow.
 
     The only argument of the process is a JSON object with `rank`, `processes`, `port`, `launched`,
-    in process 0 also `connection`, a file descriptor, and what else the `settings` of the job are.
+    in process 0 also `connection`, a file descriptor, and the entries of the job's `settings`.
     Process 0 answers requests until it is sent null, or the judge is gone.
 
     Args:
       answer: In process 0: answers a request with data for JSON.
-      follow: In the others: tries what process 0 publishes, until the end.
+      follow: In the others: tries each input that process 0 publishes, until the end.
     """
     place = json.loads(sys.argv[1])
     threading.Thread(target=_end_with_the_judge, daemon=True).start()

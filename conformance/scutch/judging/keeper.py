@@ -40,14 +40,14 @@ _SIGNAL_AFTER_PARENT, _SUBREAPER = 1, 36
 
 @dataclass(frozen=True)
 class Ending:
-    """What the keeper knows of the runner, which the judge reads from a file that both have open.
+    """The keeper's record of the runner, which the judge reads from a file that both have open.
 
     Args:
       runner: The number of its process.
       code: Its exit code, or a signal as a negative number; `None` while it lives, and after it was
         killed.
       reason: Why it was killed, if the judge did not say so.
-      over: Whether nothing that it started is left.
+      over: Whether all processes that it started are gone.
     """
 
     runner: int
@@ -61,7 +61,7 @@ class Ending:
 
     @classmethod
     def read(cls, descriptor: int) -> "Ending | None":
-        """What was written; `None` if nothing was, or what the runner wrote over it."""
+        """The record in the file; `None` if it is empty, or the runner has overwritten it."""
         try:
             return cls(**json.loads(os.pread(descriptor, 4096, 0).partition(b"\0")[0]))
         except (ValueError, TypeError):
@@ -80,7 +80,7 @@ def keep(
       descriptor: Of the open file in which the judge reads the `Ending`.
     """
     try:
-        os.setpgid(0, 0)  # what ends the judge's group is for the judge to hear
+        os.setpgid(0, 0)  # a signal to the judge's group is for the judge alone
         _ask_kernel(_SUBREAPER, 1)
         told = _wake_by_signals()
         runner = os.fork()
@@ -98,7 +98,7 @@ def keep(
 
 
 def _wake_by_signals() -> int:
-    """A descriptor from which the number of each signal can be read that has come."""
+    """A descriptor that delivers the number of each signal that this process receives."""
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     for number in (signal.SIGTERM, signal.SIGCHLD, signal.SIGUSR1):
@@ -134,7 +134,7 @@ def descendants(process: int, most: float = math.inf) -> list[int]:
     """The children of a process, their children and so on; empty where the system does not say.
 
     Args:
-      process: Whose they are.
+      process: The number of the process.
       most: No more of them are asked for their children once so many are found: where processes
         multiply, they do so faster than all of them can be asked.
     """

@@ -278,13 +278,13 @@ def with_errors(
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML; what UTF-8 and TOML do not have is written as an escape."""
+    """A basic string of TOML; characters that UTF-8 or TOML cannot hold are written as escapes."""
     plain = text.replace("\x7f", "\\x7f").encode(errors="backslashreplace").decode()
     return json.dumps(plain, ensure_ascii=False)
 
 
 def of(implementation: Implementation) -> tuple[Known, ...]:
-    """The entries that come with the suite about an implementation, or what it descends from."""
+    """The suite's own entries about an implementation, or about its upstream."""
     release = implementation.name, implementation.version
     return applicable(shipped(), release, *filter(None, [implementation.upstream]))
 
@@ -295,15 +295,15 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def applicable(entries: Iterable[Known], *releases: tuple[str, str]) -> tuple[Known, ...]:
-    """The entries about a release, and about those that it descends from.
+    """The entries about a release, and about the upstream releases that it descends from.
 
     Args:
-      entries: Of any implementations and releases.
-      releases: Name and version of the implementation, and then of its upstream, if any. What an
-        earlier one says of a law stands for what a later one says.
+      entries: Entries about any implementations and releases.
+      releases: Name and version of the implementation, and then of its upstream, if any. Where two
+        releases have entries about the same law, the entry of the earlier one in this order counts.
 
     Returns:
-      Those that apply: one for each law.
+      The entries that apply, one for each pair of a requirement and a law.
 
     Raises:
       SetupError: Two of them are about the same law.

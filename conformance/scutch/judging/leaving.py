@@ -1,17 +1,17 @@
 """Whether the judge itself has left a law, or an implementation pretends that it did.
 
-A law is left by an exception: its input is out of its domain, the machine lacks what it needs, or
-it touches a name that is not claimed. An implementation that could raise such an exception, or have
-the judge's own functions raise it, would not be judged. So the calls that the exception came
-through are looked at, from the law to the `raise`:
+A law is left by an exception: its input is out of its domain, the machine lacks a feature that it
+needs, or it touches a name that is not claimed. An implementation that could raise such an
+exception, or have the judge's own functions raise it, would escape judgment. So this module looks
+at the calls in the exception's traceback, from the law to the `raise`:
 
     law  ── calls `_ruled(...)` ──>  _ruled  ── calls `assume(...)` ──>  assume  ── raise
 
-Each call is of code that the judge's own module had when it was imported. Each call makes the next
-one by its name, as the source has it at that place. And the last call ends in a `raise` statement.
-So an exception that came through an implementation leaves no law. Nor does one from a function of
-the judge that stands in the place of a method, such as `remove_axis = partial(assume, False)`: the
-law calls it `remove_axis`.
+Three things must hold. Each call runs code that the judge's module had when it was imported. Each
+call names the next one in its source, at that place. And the last call ends in a `raise` statement.
+So an exception that came through an implementation leaves no law. Nor does an exception from a
+function of the judge that an implementation offers as a method, such as
+`remove_axis = partial(assume, False)`: the law calls it `remove_axis`.
 
 An implementation may say which names it claims. So an unclaimed name of its namespaces leaves a law
 also where the implementation calls a function of the law, and that function touches the name.
@@ -64,8 +64,8 @@ def is_left(error: BaseException, since: CodeType, law: Any, claimed: Iterable[A
     """Whether the judge or a law said that the law is to be left.
 
     Args:
-      error: What the law was left by.
-      since: What builds the law's inputs and calls it.
+      error: The exception that left the law.
+      since: The code of the function that builds the law's inputs and calls it.
       law: The law, as it was written.
       claimed: The implementation, and its namespaces.
 
@@ -134,12 +134,12 @@ def _calls(caller: TracebackType, called: TracebackType, law: CodeType) -> bool:
 
 
 def _is_in(called: TracebackType, outer: TracebackType) -> bool:
-    """Whether what is called was written inside what another call is of, as a lambda is."""
+    """Whether the called function is defined inside the function of `outer`, as a lambda may be."""
     return called.tb_frame.f_code in islice(_nested(outer.tb_frame.f_code), 1, None)
 
 
 def _named_at(step: TracebackType) -> set[str]:
-    """The name of what is called, or looked up, where a call stands."""
+    """The name of the function that a step calls, or of the attribute that it looks up."""
     code = step.tb_frame.f_code
     names = _names_in(code.co_filename)
     _, line, _, column = next(islice(code.co_positions(), step.tb_lasti // 2, None))
@@ -157,7 +157,7 @@ def _names_in(file: str) -> dict[tuple[int, int], tuple[int, str]]:
         if not isinstance(node, ast.Call | ast.Attribute):
             continue
         named: ast.expr = node
-        while isinstance(named, ast.Call):  # what `f(x)(y)` calls goes by the name of `f`
+        while isinstance(named, ast.Call):  # a call `f(x)(y)` goes by the name of `f`
             named = named.func
         if name := getattr(named, "attr", getattr(named, "id", "")):
             found[node.end_lineno or 0, node.end_col_offset or 0] = node.lineno, name

@@ -28,15 +28,16 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any, *, ch
     Args:
       exchange: The exchange of process 0, which publishes each input to the other processes.
       implementation: The implementation under judgment.
-      request: What the judge asks, data from JSON: see the module's docstring. `witness` and
+      request: The judge's request, data from JSON: see the module's docstring. `witness` and
         `replay` may be null.
-      changed: What the implementation claims otherwise than when the run began; empty for nothing.
+      changed: A sentence, if the implementation's claims here differ from its claims at the start
+        of the run; else empty.
 
     Returns:
       The data of the trial, for JSON.
 
     Raises:
-      ValueError: Something is claimed otherwise.
+      ValueError: `changed` is not empty.
     """
     if changed:
         raise ValueError(changed)
@@ -69,7 +70,7 @@ def follow(exchange: Exchange, implementation: Implementation, *, changed: str) 
 
 
 def _changed(implementation: Implementation, offers: list[str]) -> str:
-    """What it claims in this process, where that is not what it claimed when the run began."""
+    """A sentence, if its claims here differ from `offers`, its claims at the run's start."""
     if list(implementation.offers) == offers:
         return ""
     now = "; ".join(implementation.offers)

@@ -43,20 +43,20 @@ class Choice:
 
 @functools.cache
 def choices() -> tuple[Choice, ...]:
-    """All choices, the one that finds most per second first."""
+    """All choices, the one that finds the most faults per second first."""
     text = resources.files("scutch.judging").joinpath(FILE).read_text("utf-8")
     return tuple(Choice(*each) for each in json.loads(text)["choices"])
 
 
 def within(seconds: float, identifiers: Iterable[str]) -> tuple[Choice, ...]:
-    """The first choices whose cost is no more than some seconds, of those among the requirements.
+    """The first choices, among the given requirements, that together cost at most some seconds.
 
-    One that is too expensive for what is left is passed over. Requirements that the portfolio does
-    not have yet, because they were added since it was chosen, are never among them.
+    A choice that costs more than the remaining seconds is passed over. A requirement that the
+    portfolio does not have yet, because it was added later, is never chosen.
 
     Args:
       seconds: CPU seconds, as the choices have them.
-      identifiers: Of the requirements that are asked for.
+      identifiers: The ids of the requirements that are asked for.
     """
     asked, found = set(identifiers), []
     for choice in choices():

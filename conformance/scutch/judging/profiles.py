@@ -74,7 +74,7 @@ def prepare_devices(platform: str | None = None) -> None:
     """Ask XLA for fake host devices and quick compilation, unless the user has chosen otherwise.
 
     Works until JAX first looks for devices; importing JAX does not. Accelerators are asked to
-    multiply matrices of `float32` as such: the laws compare with what the host computes.
+    multiply matrices of `float32` at full precision: laws compare with results of the host.
 
     Args:
       platform: A name of JAX's, such as `cpu`, `cuda` or `tpu`. Where left out, JAX's own setting

@@ -2,7 +2,7 @@
 
 Names, reasons, inputs and errors come from the implementation under judgement. They may hold
 terminal escapes, lone surrogates or characters that turn a line around; each of these is shown as
-the escape that a Python literal would use, so that a reader sees what is there.
+the escape that a Python literal would use, so that a reader sees every character.
 """
 
 import re
@@ -24,7 +24,7 @@ _COMMAND = re.compile(r"^(\s*):(?=:)|#(?=#\[)", re.MULTILINE)
 """Where a log has a command of GitHub Actions, such as `::error::` or `##[add-mask]`."""
 
 _PACKAGES = re.compile(r"""[^\s"'(]*/site-packages/""")
-"""The folder where an environment keeps what is installed."""
+"""The folder of an environment's installed packages."""
 
 
 def visible(text: str) -> str:

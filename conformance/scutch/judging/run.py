@@ -1,4 +1,4 @@
-"""What a run judges, and how: settled once, before any law is collected.
+"""The settings of a run, settled once, before any law is collected.
 
 `settle` checks every option and imports the implementation in a process of its own, to learn its
 name, version and claims. The `Run` that it returns is plain data, the same in every process.
@@ -45,11 +45,11 @@ _START = 5.0
 """Seconds that a run takes besides its laws: to import JAX, the implementation and the laws."""
 _PROCESSES = (1, 2, 4, 8)
 _ADAPTERS = "scutch.adapters."
-"""What the place of an adapter that comes with the suite begins with."""
+"""The beginning of the module name of every adapter that comes with the suite."""
 
 _NO_DEVICE = "JAX finds no device of it; expected one of this machine's, or cpu"
 _LAST_WORDS = 500
-"""Characters that are shown of what a process printed before it ended."""
+"""Characters that are shown of the last output of a process that ended."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Run:
       compiled: The name of the folder in which compiled programs are kept; empty to keep none.
       shard: The part of the requirements that is judged, such as `3/8`; empty for all.
       code: The hash of the code that the import of the implementation has imported.
-      offers: What the implementation claims, as `Implementation.offers` has it.
+      offers: The implementation's claims, as `Implementation.offers` has them.
       chosen: Of a short run, the requirements that it judges, with the inputs for each of their
         laws; empty for all.
       until: The time, of `time.time`, after which no further law is tried; 0 for none.
       since: The commit whose changes are judged; empty for all.
-      why: What has changed since, and which requirements are judged for that reason.
+      why: A sentence: the changes since that commit, and how many requirements they select.
       skipped: Requirements that are not judged, with the user's reason.
       edition: The edition of the catalogue that must hold; empty for the newest.
       first: By law, calls that are tried before any is drawn: they broke it in an earlier run.
@@ -174,13 +174,13 @@ class Run:
         )
 
     def changed(self, implementation: Implementation) -> str:
-        """What the implementation, or its machine, is otherwise than when the run began.
+        """The difference between the claims and devices here and those when the run began.
 
         Args:
-          implementation: Where it is to be judged: imported anew, in another process.
+          implementation: The implementation as the process that judges it has imported it.
 
         Returns:
-          A sentence; empty where all is the same.
+          A sentence; empty where claims and devices are the same.
         """
         before = {*self.offers, f"{self.devices} devices of {self.platform}"}
         devices = jax.devices()
@@ -198,7 +198,7 @@ class Run:
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> "Run":
-        """The run from what `to_data` returned, also where JSON has made lists of tuples."""
+        """The run that `to_data` turned into data, also where JSON has made lists of tuples."""
         lists = {name: tuple(v) for name, v in data.items() if isinstance(v, list | tuple)}
         entries = tuple(
             known.Known(
@@ -263,8 +263,9 @@ def settle(
       shard: The part of the requirements that is judged, such as `3/8`; empty for all.
       within: Seconds that the run may take, above 0; no limit where left out.
       workers: How many processes try laws at the same time, as pytest-xdist's `-n` says.
-      since: A commit of the repository here: requirements are judged whose laws call what has
-        changed since; empty for all.
+      since: A commit of the repository here: the run judges requirements whose laws call a function
+        that has changed since, and requirements that have not held yet in such a run; empty for
+        all.
       skip: Requirements that are not judged, as `PATTERN: REASON`.
       edition: The edition of the catalogue that must hold; empty for the newest.
       first: By law, calls that are tried before any is drawn.
@@ -273,7 +274,8 @@ def settle(
       The settings of the run.
 
     Raises:
-      SetupError: Something is not as it must be; the message says what, and what to do.
+      SetupError: An argument is invalid, or the implementation cannot be judged; the message names
+        the fault and the remedy.
     """
     suite.prove_assertions()
     check_settings()
@@ -359,7 +361,7 @@ def settle(
 
 
 def _affected(run: Run, since: str) -> Run:
-    """The run, of the claimed requirements that can see what has changed since a commit."""
+    """The run of the claimed requirements that a change can reach, or that no run has kept."""
     found, calls = changed.changed(since, changed.files()), changed.kept(run.where)
     seeing = [one for one in run.wanted if one in calls and found.reach(calls[one])]
     anew = run.wanted - calls.keys()
@@ -385,10 +387,10 @@ def _begun() -> float:
 
 
 def _shortened(run: Run, seconds: float) -> Run:
-    """The run, of the claimed requirements that find most in some CPU seconds.
+    """The run of the claimed requirements that find the most faults in some CPU seconds.
 
     Raises:
-      SetupError: No requirement costs so little.
+      SetupError: Every requirement that is asked for costs more.
     """
     asked = run.wanted & run.chosen.keys() if run.since else run.wanted
     chosen = portfolio.within(seconds, asked)

@@ -1,9 +1,9 @@
-"""The scripts of known failures that come with the suite, so that a report need not write them.
+"""The scripts of known failures that come with the suite, so that no report must write them.
 
     script_of("flax", "BOX-11", entry.witness)      # the text of a program, or None
 
-A file `known/NAME.scripts.json` has those of one implementation, and with which exit code each
-ended on which release. `ci/matrix --scripts` writes it, and nobody else.
+A file `known/NAME.scripts.json` has the scripts of one implementation, and the exit code of each
+script on each release. Only `ci/matrix --scripts` writes it.
 """
 
 import functools
@@ -54,7 +54,7 @@ class Script:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """The script as JSON has it, with the lines one by one."""
+        """The script as data for JSON, with its text as a list of lines."""
         return {
             "requirement": self.requirement,
             "witness": self.witness,
@@ -78,7 +78,7 @@ def shipped(implementation: str) -> Mapping[tuple[str, str], Script]:
     """The scripts that come with the suite, by requirement and witness.
 
     Args:
-      implementation: The name of the one that they are about; there may be none.
+      implementation: The name of the implementation that they are about; it may have no scripts.
     """
     file = files("scutch").joinpath("known", f"{implementation}{SUFFIX}")
     found = from_text(file.read_text("utf-8")) if file.is_file() else ()
@@ -89,7 +89,7 @@ def script_of(implementation: str, requirement: str, call: str) -> str | None:
     """The script for a call of a law, if one comes with the suite.
 
     Args:
-      implementation: The name of the one that it is about.
+      implementation: The name of the implementation that it is about.
       requirement: The identifier that fails.
       call: The witness of a known failure.
 

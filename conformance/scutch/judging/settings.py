@@ -100,7 +100,7 @@ def check_devices(setter: str, before: Mapping[str, str]) -> None:
 
     Args:
       setter: Who may have set something.
-      before: What `devices_asked_for` said before.
+      before: The settings that `devices_asked_for` returned before.
 
     Raises:
       SetupError: A setting is another one now.

@@ -1,8 +1,8 @@
 """Runs that divide the requirements among them, on one machine or on many: `--shard 3/8`.
 
-The division follows from the requirements and from what they cost by the portfolio: so every
-machine divides alike, and no machine asks another. The most expensive one goes first, and each to
-the shard that has least to do so far. Requirements that are tried in a job of several processes
+The division follows from the requirements and from their costs in the portfolio: so every machine
+divides alike, and no machine asks another. The most expensive requirement goes first, and each to
+the shard with the lowest cost so far. Requirements that are tried in a job of several processes
 stay together, because the start of a job costs more than most of them.
 
     division(["a/b/c", "a/b/d", "a/b/e"], 2)     # ({'a/b/c', 'a/b/e'}, {'a/b/d'})

@@ -1,8 +1,9 @@
 """The laws of the suite, with the names, identifiers and fixtures that they have.
 
-A *law* is a function with the mark `requirement`. What it judges are *fixtures*, arguments named
-in `FIXTURES`; its other arguments are drawn. A law whose module says `usefixtures("subject")` is
-tried on each box class of `inputs.subjects.SUBJECTS`, and is one `Law` for each of them:
+A *law* is a function with the mark `requirement`. It takes the objects that it judges as
+*fixtures*, arguments named in `FIXTURES`; its other arguments are drawn. A law whose module says
+`usefixtures("subject")` is tried on each box class of `inputs.subjects.SUBJECTS`, and is one `Law`
+for each of them:
 
     [law.name for law in laws() if "axes-commute-with-replacing" in law.requirement]
     # ['test_axes_commute_with_replacing', 'test_axes_commute_with_replacing[logical]']
@@ -29,8 +30,8 @@ from scutch.judging import hypothesis_parts
 SUBJECT = "subject"
 UNASSERTED = "unasserted"
 FIXTURES = ("implementation", "reference", SUBJECT, UNASSERTED, *CAPABILITIES)
-"""What a law may take: the implementation and the reference, the box class that is tried, the
-process without assertions, and by its own name each capability's namespace."""
+"""Arguments of laws that are not drawn: the implementation, the reference, the box class that is
+tried, the process without assertions, and the namespace of each capability by its name."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Law:
       subject: The box class, a key of `SUBJECTS`; `None` for a law that is not tried on each.
       fixtures: Names of its arguments that are not drawn, all of them in `FIXTURES`.
       in_job: Whether it is tried in a job of several processes.
-      options: What it needs beside names, of `implementation.OPTIONS`.
+      options: Options of `implementation.OPTIONS` that the implementation must claim for it.
     """
 
     name: str

@@ -3,7 +3,7 @@
 Strategies draw *descriptions* of inputs, not values. The driver notes the call that it is about to
 make (in the *journal*, which outlives a crash), builds its inputs for the implementation, calls the
 law, and keeps the last call that broke it: Hypothesis ends with the smallest one, so that is the
-*counterexample*. What comes of it is a `Trial`.
+*counterexample*. The result is a `Trial`.
 
 The plugin, `judge_box`, a replay and the trials of the judge all try laws through `try_law`:
 
@@ -87,24 +87,25 @@ def try_law(
 
     Args:
       law: The law.
-      implementation: The one under judgment, which claims what the law is about.
+      implementation: The implementation under judgment, which claims the law's capabilities.
       examples: On how many inputs a law of ordinary cost is tried, at least 1.
       seed: Of the search.
       subject: The box class that is tried, where it is not the implementation's own.
       unasserted: Removes axes in a process without assertions; needed by laws that take it.
       witness: A call that is known to break the law. It is tried first, alone.
       known: The ways, as `ways.way` has them, in which the law is known to break. Inputs that break
-        it so are passed over; where no others break it, `Trial.broke` says that some were there.
-        Where there is a witness and no way, the way in which the witness breaks the law. Where the
-        witness holds, none: what breaks the law then is another failure. Where the witness needs
-        more devices than there are, they stay known.
+        it in a known way are passed over; if no input breaks it in another way, `Trial.broke` is
+        true. If there is a witness and no way, the known way is the one in which the witness breaks
+        the law. If the law holds on the witness, no way is known, so every failure is a new one. If
+        the witness needs more devices than there are, the ways stay known.
       replay: Inputs to try, one after the other, instead of drawing any.
       first: Inputs to try before any is drawn; where one breaks the law, none is drawn.
       shrink: Whether a broken law is broken again by smaller inputs.
       journal: Told the text of each call before it is made; once the law is broken, with a null
         character and the last counterexample as JSON after it.
       exchange: In process 0 of a job: lets every process of it try each input at the same time.
-      unless: Other laws, each with a call that breaks it. What breaks one of them is out of domain.
+      unless: Other laws, each with a call that breaks it. An input is out of domain if the call,
+        with parts of the input put into it (see `mixed`), still breaks the other law.
       by_traces: Whether a law that compares two routes may take equal traces for agreement.
 
     Returns:
@@ -153,7 +154,7 @@ def try_law(
     ways = sorted(attempt.ways.values(), key=lambda way: _gravity(*way))
     found = ways[0][0] if ways else None
     if ways and not hypothesis_parts.is_flaky(error):
-        error = ways[0][1]  # what came up later does not undo it
+        error = ways[0][1]  # a later error does not undo the counterexample
     also = [way[0] for way in ways[1:]]
     left = error is None or issubclass(type(error), NOT_TRIED)
     if broke := attempt.expected is not None and left:
@@ -181,24 +182,24 @@ def try_law(
 
 @dataclass
 class Attempt:
-    """The calls of one law in one trial, and what came of them.
+    """The calls of one law in one trial, and their results.
 
     Args:
       name: Of the law.
       function: The law, below `@given`.
-      builder: What builds its inputs.
+      builder: Builds its inputs from their descriptions.
       fixtures: Its arguments that are not drawn, by name.
       claimed: The implementation, and its namespaces.
       journal: Told the text of each call before it is made, and `noted`.
       noted: The last counterexample as JSON, after a null character; empty if there is none.
       exchange: In process 0 of a job, as in `try_law`.
       held: The calls on which the law held.
-      ways: By error and place, the last call that broke it so.
+      ways: By type of error and place, the last counterexample, with its exception.
       classes: The class of errors that Hypothesis is shown for each of `ways`.
       unless: Other laws, each with inputs that break it.
       known: The ways in which it is known to break.
-      expected: What broke it in one of these.
-      begun_in_another_way: Whether its witness breaks it, and not in one of these.
+      expected: The first counterexample in one of these ways, with its exception.
+      begun_in_another_way: Whether its witness breaks it in a way that is not known.
       too_few_devices: Why an input was not tried, where that was for want of devices.
       witness_untried: Why its witness was not tried, where that was for want of devices.
     """
@@ -226,8 +227,8 @@ class Attempt:
 
         Raises:
           OutOfDomain: The law is not about such inputs.
-          NotAvailable: The environment has not what the law is about.
-          AssertionError: The law was broken; `ways` has what broke it.
+          NotAvailable: The environment lacks a feature or a device that the law needs.
+          AssertionError: The law broke in a way that is not known; `ways` has the counterexample.
           JobBroken: The job in which it was tried cannot be used again.
         """
         text, error = call_text(self.name, inputs), None
@@ -251,15 +252,15 @@ class Attempt:
             self.held.add(text)
 
     def broken_by(self, error: BaseException, text: str) -> None:
-        """Keep what broke the law.
+        """Keep the counterexample, and raise unless the law is known to break in this way.
 
         Args:
-          error: What was raised.
+          error: The exception that the call raised.
           text: The call.
 
         Raises:
-          AssertionError: For Hypothesis: of one class for each line and type of error. Nothing
-            where the law is known to break so.
+          AssertionError: The way is not known. Its class is the same for errors of one type from
+            one line, so that Hypothesis tells ways apart.
           JobBroken: The job cannot be used again.
         """
         ends_job = self.exchange is not None and self.exchange.is_broken
@@ -285,7 +286,7 @@ class Attempt:
 
         Raises:
           OutOfDomain: The law is not about such inputs, or they break a law in `unless`.
-          Exception: What broke the law.
+          Exception: The law was broken; it is the exception of the law or of a builder.
         """
         for other, broken_by in self.unless:
             if any(other.is_broken(each) for each in mixed(broken_by, inputs)):
@@ -298,7 +299,7 @@ class Attempt:
         return leaving.is_left(error, since, self.function, self.claimed)
 
     def is_broken(self, inputs: Inputs) -> bool:
-        """Whether inputs break the law; those that it is not about do not."""
+        """Whether inputs break the law; inputs out of its domain do not."""
         try:
             self.try_here(inputs)
         except BaseException as error:
@@ -316,12 +317,12 @@ class Attempt:
                 continue
 
     def begin_with(self, witness: str) -> None:
-        """Call the law on what is known to break it; if that holds, no way is known any more.
+        """Call the law on its witness; if the law holds there, no way is known any more.
 
-        Where it needs more devices than there are, it cannot be tried, and the ways stay known.
+        A witness that needs more devices than there are cannot be tried, and the ways stay known.
 
         Raises:
-          AssertionError: It breaks the law in another way than those that are known.
+          AssertionError: The witness breaks the law in a way that is not known.
         """
         known, self.known = self.known, frozenset()
         try:
@@ -341,16 +342,16 @@ class Attempt:
 def prepared(
     law: Law, implementation: Implementation, unasserted: Any, subject: Subject | None = None
 ) -> Attempt:
-    """A law with all that a call of it takes, and with no call made.
+    """A law with everything that its calls need, before any call.
 
     Args:
       law: The law.
-      implementation: The one under judgment, which claims what the law is about.
+      implementation: The implementation under judgment, which claims the law's capabilities.
       unasserted: Removes axes in a process without assertions; needed by laws that take it.
       subject: As in `try_law`.
 
     Returns:
-      What holds the law, what builds its inputs, and what becomes of its calls.
+      The attempt: the law, the builder of its inputs, its fixtures, and no results yet.
     """
     subject = subject or SUBJECTS[law.subject or PARTITIONED](implementation)
     builder = Builder(
@@ -379,9 +380,9 @@ def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
       inputs: Of the other law.
 
     Yields:
-      The call with the inputs of the same names; then, for each description inside `inputs`, with
-      it in the place of every input of its type. Nothing where the two have none in common: then
-      nothing that breaks the other can be said to follow from the one.
+      The call with the inputs of the same names; then, for each description inside `inputs`, the
+      call with that description in place of every input of its type. If the two laws share no name
+      and no type, it yields no call, and no failure of the other follows from the one.
     """
     same = {name: inputs.get(name, value) for name, value in broken_by.items()}
     if not broken_by.keys().isdisjoint(inputs):

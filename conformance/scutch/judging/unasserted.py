@@ -1,14 +1,14 @@
 """A process in which Python drops its assertions, and which removes axes on request.
 
-Under `python -O` a check that is written as `assert` is not made, so only a process that runs so
-can tell whether a mismatch is refused (BOX-9b). `Unasserted` starts one at its first call:
+Python drops every `assert` under `python -O`, so only a process that runs with `-O` shows whether
+an implementation still refuses a mismatch (BOX-9b). `Unasserted` starts one at its first call:
 
     with contextlib.closing(Unasserted("flax")) as remove:
         remove("partitioned", ("data", None), 0, "model")    # None: it was refused
 
-The process is `python -P -O -m scutch.judging.unasserted DESCRIPTOR WHERE`. It says `READY` when
-it has the implementation. Each request is `[subject, names, index, name]`, each answer the names
-that are left, or `null` when the removal was refused.
+The process is `python -P -O -m scutch.judging.unasserted DESCRIPTOR WHERE`. It sends `READY` when
+it has imported the implementation. Each request is `[subject, names, index, name]`. Each answer is
+the names that are left, or `null` when the removal was refused.
 """
 
 import os
@@ -47,7 +47,7 @@ def main(descriptor: str, where: str) -> None:
 
 
 def _tuples(value: Any) -> Any:
-    """Names as they were before they were JSON, which has no tuples."""
+    """Names with lists turned back into tuples, which JSON does not have."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 

@@ -1,4 +1,4 @@
-"""From what the laws did to one verdict for each requirement.
+"""One verdict for each requirement, from the trials of its laws.
 
 A *trial* is one law, tried once in a run: it passed, failed, crashed the process or ran out of
 time. A requirement's *verdict* follows from its trials, from whether the implementation claims
@@ -11,9 +11,9 @@ it, and from the *known failures*:
     fixed       it is expected to fail, and does not: the entry must go
     blocked     a law fails, but not on inputs on which a failed requirement that it needs holds;
                 or it fails with the error of another requirement at the same place
-    unclaimed   the implementation does not claim it, or there is nothing to try it with: the JAX
-                at hand has no such thing, or the suite has no law for it yet
-    untested    nothing that gives it meaning came up
+    unclaimed   the implementation does not claim it, or it cannot be tried: the JAX at hand lacks
+                a feature, there are too few devices, or the suite has no law for it yet
+    untested    no input that gives it meaning came up
     crashed     a law ended the process
     timeout     a law did not end
 """
@@ -40,7 +40,7 @@ CONFORMING = frozenset({"passed", "known", "unclaimed"})
 FIXED_UPSTREAM = "fails in what it descends from, and passes here"
 ROOTS = frozenset({"failed", "crashed", "timeout"})
 FAULTS = ROOTS | {"fixed"}
-"""What keeps a run from conforming as a cause of its own: neither a consequence nor untested."""
+"""Verdicts that keep a run from conforming as causes of their own: not `blocked` or `untested`."""
 
 
 def head(way: str) -> str:
@@ -59,7 +59,7 @@ class Counterexample:
     Args:
       test: The law.
       input: The call that breaks it, as `calls.parse_call` reads it; may be empty.
-      error: What it raised.
+      error: The type and the message of the error that it raised.
       way: The way in which it breaks the law, as `ways.way` has it: equal for inputs that break it
         alike.
       place: File and line where the implementation raised the error, as `ways.place` has it; empty
@@ -80,7 +80,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a trial took of the machine.
+    """The time, the programs and the memory that a trial used.
 
     Args:
       cpu: Seconds of the processor, in the process that tried the law.
@@ -117,7 +117,7 @@ NO_COST = Cost()
 
 @dataclass(frozen=True)
 class Trial:
-    """What one law did in one run: its outcome, and its counterexample if it broke.
+    """The result of one law in one run: its outcome, and its counterexample if it broke.
 
     Args:
       test: The name of the law, unique in the suite.
@@ -129,13 +129,13 @@ class Trial:
       unmet: Names of inputs that it must reach and never did.
       expected: The witness of the known failure that it was first tried on, if any.
       broke: Whether it failed as it is known to, and in no other way.
-      counterexample: What broke it; the gravest way, if there are several.
-      also: What broke it in other ways: on another line, or with an error of another type.
+      counterexample: The input that broke it; in the gravest way, if there are several.
+      also: Inputs that broke it in other ways: on another line, or with another type of error.
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
       too_few_devices: Why some input was not tried, where that was for want of devices.
       witness_untried: Why `expected` was not tried, where that was for want of devices.
-      cost: What it took of the machine.
+      cost: The time, the programs and the memory that it used.
       calls: Functions of the user's repository that it called, where the run notes them.
     """
 
@@ -158,7 +158,7 @@ class Trial:
 
     @property
     def shown(self) -> tuple[Counterexample, ...]:
-        """What broke it in the gravest way, and the witness if that broke it in another."""
+        """The gravest counterexample, and the witness if that broke the law in another way."""
         others = (each for each in self.also if each.input == self.expected)
         return (self.counterexample, *others) if self.counterexample else ()
 
@@ -170,7 +170,7 @@ class Trial:
 
     @classmethod
     def from_data(cls, text: str) -> "Trial":
-        """The trial from what `to_data` returned."""
+        """The trial that `to_data` turned into text."""
         data = json.loads(text)
         found = data["counterexample"] and Counterexample(**data["counterexample"])
         also = tuple(Counterexample(**each) for each in data["also"])
@@ -184,7 +184,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Ruling:
-    """The verdict on one requirement, and what led to it.
+    """The verdict on one requirement, with the trials and the reason behind it.
 
     Args:
       requirement: The row of the catalogue.
@@ -259,12 +259,12 @@ class Expectation:
 
 
 Retry = Callable[[Trial, Sequence[Trial]], Trial | None]
-"""Tries a broken law again, on inputs on which none of some other broken laws is broken; gives the
-new trial, or `None` where that cannot be tried."""
+"""Tries a broken law again, on inputs that do not break some other broken laws; returns the new
+trial, or `None` where the law cannot be tried again."""
 
 
 def _no_retry(broken: Trial, needed: Sequence[Trial]) -> None:
-    """Nothing can be tried again."""
+    """None, because no law can be tried again."""
 
 
 def rule(
@@ -279,8 +279,8 @@ def rule(
     """The ruling on each requirement, in order.
 
     Args:
-      requirements: Those that were to be judged.
-      trials: What every law that ran did.
+      requirements: The requirements that were to be judged.
+      trials: The trial of every law that ran.
       claims: Capabilities of the implementation.
       expectations: Its known failures.
       tolerated: Requirements that it is expected to break in whatever way, with the reason.
@@ -304,7 +304,7 @@ def rule(
 
 
 def _tolerated(ruling: Ruling, reason: str | None) -> Ruling:
-    """A failure that is expected for a reason as `known`, and as `fixed` if it does not come."""
+    """An expected failure as `known`, and as `fixed` if the requirement passed."""
     verdicts = {"failed": "known", "passed": "fixed"}
     if reason is None or ruling.verdict not in verdicts:
         return ruling
@@ -401,7 +401,7 @@ def _blocked(rulings: Sequence[Ruling], retry: Retry) -> tuple[Ruling, ...]:
         return decided[row.id]
 
     def broken(row: Requirement) -> list[Ruling]:
-        """What is broken of the needs of a row, or of the needs of one of these that holds."""
+        """The rulings on failed needs of a row; for a need that did not fail, on its own needs."""
         found: dict[str, Ruling] = {}
         for need in (given[each] for each in row.needs if each in given):
             fell = need.verdict in ROOTS
@@ -413,9 +413,9 @@ def _blocked(rulings: Sequence[Ruling], retry: Retry) -> tuple[Ruling, ...]:
 
 
 def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruling:
-    """A failure as `blocked`, if its laws hold wherever the laws of what it needs do.
+    """A failure as `blocked`, if no input breaks its laws on which the laws in `needed` hold.
 
-    Else it is `failed`, with an input on which what it needs holds, if one was found.
+    Else it stays `failed`, with a counterexample on which those laws hold, if `retry` gave one.
     """
     others = [
         t for n in needed for t in n.trials
@@ -447,12 +447,12 @@ def _failed(trial: Trial) -> bool:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run amounts to.
+    """The counts of verdicts in a run, and its root causes.
 
     Args:
       counts: Requirements by verdict, for each level.
       roots: The root causes: requirements that neither conform nor follow from another.
-      untested: Requirements on which there is no verdict; none of them is a root cause.
+      untested: Requirements whose verdict is `untested`; none of them is a root cause.
       tested: How many requirements a law was tried for, and not left as unclaimed.
     """
 

@@ -38,7 +38,7 @@ def way(error: BaseException, function: Callable[..., Any]) -> str:
     """The way in which an error broke a law.
 
     Args:
-      error: What left the law.
+      error: The exception that left the law.
       function: The law, as it was written.
     """
     law = last = ""
@@ -88,7 +88,7 @@ def place(error: BaseException, function: Callable[..., Any]) -> str:
     """Where the implementation raised an error, or called a library that raised it.
 
     Args:
-      error: What left the law.
+      error: The exception that left the law.
       function: The law, as it was written.
 
     Returns:

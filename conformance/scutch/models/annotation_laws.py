@@ -1,6 +1,6 @@
-"""Laws about names, rules and sizes: from shapes alone.
+"""Laws about names, rules and sizes, which need shapes alone.
 
-A law is a generator of findings. It takes an `Examined`, which holds what several laws need.
+A law is a generator of findings. It takes an `Examined`, which keeps the values that laws share.
 """
 
 import difflib
@@ -309,11 +309,11 @@ def _constraints(examined: Examined) -> Iterator[Finding]:
 
 
 def _counts(examined: Examined, own: list[Constraint], group: list[str]) -> dict[str, int]:
-    """How many activations each of some repeated layers constrains.
+    """Count the activations that each of some repeated layers constrains.
 
-    Where the program has no paths of modules, as that of an object, an activation belongs to the
-    last layer whose parameters it is made of. What follows the last layer cannot be told from it,
-    so that the last one is left out.
+    If the program has no paths of modules, as for an NNX object, an activation belongs to the last
+    layer whose parameters it depends on. The last layer is left out, because activations after it
+    also depend on its parameters.
     """
     if examined.root:
         inside = [f"{one.place}/" for one in own]

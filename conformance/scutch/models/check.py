@@ -175,11 +175,11 @@ def _on(examined: Examined, run: Run, own: bool) -> Iterator[Finding]:
 
 
 def drawn_times(examined: Examined, seed: int) -> int:
-    """By how much a batch is larger than described: by nothing for the seed 0.
+    """The factor by which a batch is larger than described; it is 1 for the seed 0.
 
     Args:
       examined: The model.
-      seed: Of what is drawn.
+      seed: The seed of the draw; 0 leaves the batch as described.
 
     Returns:
       1, 2 or 3; 1 where the owner makes the batches or the step, or the model takes one size only.
@@ -207,7 +207,7 @@ def drawn_mesh(examined: Examined, seed: int) -> dict[str, int] | None:
       seed: Which of them.
 
     Returns:
-      A mesh shape of the devices that are there; None where the sizes allow one device only.
+      A mesh shape of the present devices; None where the sizes allow one device only.
     """
     axes, present = list(examined.meshes[0]), len(jax.devices())
     sizes = [n for n in range(1, present + 1) if present % n == 0]

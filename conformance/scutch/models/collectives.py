@@ -38,10 +38,10 @@ _ARRAY = re.compile(r"\b([a-z]+\d*(?:e\d+m\d+\w*)?)\[([\d,]*)\]")
 
 @dataclasses.dataclass(frozen=True)
 class _Computations:
-    """What is read from the text, by the name of each computation.
+    """The collectives and calls in a compiled program, by the name of each computation.
 
     Args:
-      entry: The name of the computation that the program begins with.
+      entry: The name of the first computation that the program runs.
       sent: The collectives in each computation: their kind, bytes of the result, and place.
       calls: The computations that each one calls, and how often.
     """
@@ -69,7 +69,7 @@ def collectives(text: str) -> dict[str, dict[str, int]]:
 
 
 def places(text: str) -> dict[str, dict[str, int]]:
-    """Where in the model the collectives of one call are.
+    """The collectives that one call runs, by their place in the model.
 
     Args:
       text: HLO, as `jax.stages.Compiled.as_text()` gives it.
@@ -123,7 +123,7 @@ def _computations(text: str, trip_counts: Mapping[str | None, int]) -> _Computat
 
 
 def _iterations(attributes: str, trip_counts: Mapping[str | None, int]) -> int:
-    """How often an instruction runs what it calls: a loop its trip count, any other once."""
+    """How often an instruction runs a computation; a loop its trip count, any other once."""
     if known := _TRIP_COUNT.search(attributes):
         return int(known[1])
     condition = _CONDITION.search(attributes)

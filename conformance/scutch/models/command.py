@@ -104,7 +104,7 @@ def lock(
         the file to compare with where left out.
       file: Where the lock is written; beside the working folder's model where left out.
       against: Compare with this file, and write nothing.
-      reason: Why the differences from a file that is there are accepted; kept in the lock.
+      reason: Why the differences from an existing file are accepted; kept in the lock.
 
     Returns:
       The text, and 1 if there are differences without a reason.
@@ -136,13 +136,13 @@ def compare(
     first: str, second: str, *, meshes: Sequence[str] = (), maps: Sequence[str] = (),
     skip: Sequence[str] = (), seed: int = 0, python: str | None = None, as_json: bool = False,
 ) -> tuple[str, int]:  # fmt: skip
-    """What differs between two models, as text or JSON, and the exit code.
+    """Compare two models, and return the differences as text or JSON, with the exit code.
 
     Args:
       first: As for `show`.
       second: Another; it is measured in a process of its own.
-      meshes: Mesh shapes; those of the first model where there are none.
-      maps: `OLD=NEW`, for paths that are not found by name and shape.
+      meshes: Mesh shapes; by default the shapes of the first model.
+      maps: `OLD=NEW`, for arrays that cannot be paired by path, name or shape.
       skip: Parts that are not compared.
       seed: Of weights and inputs.
       python: A Python with another Flax, for the second model.

@@ -1,10 +1,10 @@
-"""Compare two models: their parameters, where these lie, what they compute, and what a step costs.
+"""Compare two models by their parameters, the placement of these, values, and costs of a step.
 
     found = compare("old.py:setup", "new.py:setup", Request())
     found.equal, found.differences["placement"]
 
-Values are compared from equal weights, on one device: outputs, the loss, gradients, and what a call
-changes. Two results are equal where they are no farther apart than rounding errors bring them.
+Both models compute from equal weights, on one device. Their outputs, losses, gradients and changed
+variables are compared. Two results are equal if rounding errors explain the distance between them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,18 +26,18 @@ from scutch.report.text import count
 NOISE = 10
 """How many times farther apart than from a rounding error in the weights two results may be."""
 SHOWN = 12
-"""The most values that are told one by one."""
+"""The most differences in values that are listed one by one."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two models.
+    """The differences between two models.
 
     Args:
       titles: Where each model is, and the releases that it ran with.
       renamed: Arrays that have another path in the second model.
       differences: Sentences, by part.
-      compared: What each part compared, in words.
+      compared: For each part, the number and kind of the compared values, in words.
       untried: Why a part was not compared.
     """
 
@@ -59,14 +59,14 @@ def compare(first: str, second: str, request: Request, *, python: str | None = N
     Args:
       first: `FILE.py:NAME` or `MODULE:NAME` of a `scutch.Model`.
       second: Of another, which is measured in a process of its own.
-      request: Meshes (those of the first model where there are none), maps, seed, parts to skip.
+      request: Meshes (by default the meshes of the first model), maps, seed, parts to skip.
       python: A Python with scutch and another Flax, for the second model.
 
     Returns:
-      What differs.
+      The comparison, part by part.
 
     Raises:
-      SetupError: A model cannot be made or compiled, or a map leads nowhere.
+      SetupError: A model cannot be made or compiled, or a map fits no array of a model.
     """
     one = measure(Examined(model_at(first), request.meshes), request, first)
     meshes = tuple(map(parse_mesh, one.meshes))
@@ -75,7 +75,7 @@ def compare(first: str, second: str, request: Request, *, python: str | None = N
 
 
 def between(first: Side, second: Side, request: Request) -> Comparison:
-    """What differs between two sides.
+    """Compare two sides.
 
     Args:
       first: One side.
@@ -83,10 +83,10 @@ def between(first: Side, second: Side, request: Request) -> Comparison:
       request: Maps and parts to skip.
 
     Returns:
-      What differs.
+      The comparison, part by part.
 
     Raises:
-      SetupError: A map is about no array, or leads to none.
+      SetupError: A map fits no array of the first model, or leads to none of the second.
     """
     found = paired(first.of(PARAMETERS, OTHERS), second.of(PARAMETERS, OTHERS), request.maps)
     untried = {**first.untried, **second.untried, **dict.fromkeys(request.skip, "skipped")}
@@ -132,13 +132,13 @@ def _arrays(first: Side, second: Side, found: Paired) -> list[str]:
 
 
 def _hint(array: Array, others: Sequence[Array]) -> str:
-    """How to say which array is meant, where one of the same shape is left over too."""
+    """Advice to use --map, if an array of the same shape has no partner either."""
     like = [other for other in others if other.shape == array.shape]
     return "; if it is an array of the same shape, say which with --map OLD=NEW" if like else ""
 
 
 def _placement(first: Side, second: Side, found: Paired) -> list[str]:
-    """Arrays that lie otherwise; a moment that lies as its parameter does is not told again."""
+    """Arrays with other shardings; a moment that follows its parameter is left out."""
     told: list[tuple[str, str]] = []
     theirs = {(array.section, array.path): array for array in second.arrays}
     for mesh in first.meshes:
@@ -163,7 +163,7 @@ def _moved(path: str, array: Array, other: Array, mesh: str) -> Iterator[tuple[s
 
 
 def _moments(first: Side, second: Side, found: Paired, mesh: str) -> Iterator[tuple[str, str]]:
-    """State of the optimizer that lies otherwise though its parameter does not, or is not there."""
+    """Optimizer arrays that one side lacks, or whose type or placement differs by itself."""
     ours = {array.path: array for array in first.of(PARAMETERS)}
     theirs = {array.path: array for array in second.of(PARAMETERS)}
     moments = {array.path: array for array in second.of(OPTIMIZER)}
@@ -171,7 +171,7 @@ def _moments(first: Side, second: Side, found: Paired, mesh: str) -> Iterator[tu
     for array in first.of(OPTIMIZER):
         owner = _owner(array.path, ours)
         if owner is not None and owner not in found.pairs:
-            continue  # it is told of the parameter
+            continue  # the difference is reported for the parameter
         new = owner and found.pairs[owner]
         other = moments.get(array.path.removesuffix(owner or "") + (new or ""))
         if other is None:
@@ -226,12 +226,12 @@ def _values(first: Side, second: Side, found: Paired) -> Iterator[str]:
 
 
 def agree(found: Any, wanted: Any, other: Any) -> bool:
-    """Whether two results are equal in the scale of the larger, or but for rounding.
+    """Whether two results are equal within a tolerance, or within the effect of rounding errors.
 
     Args:
-      found: Of the second model.
-      wanted: Of the first.
-      other: Of the first, from weights with a rounding error.
+      found: The result of the second model.
+      wanted: The result of the first model.
+      other: The result of the first model from weights with a rounding error.
 
     Returns:
       Whether they are equal.
@@ -264,14 +264,14 @@ def apart_text(value: Any, other: Any) -> str:
 
 
 def _costs(first: Side, second: Side) -> Iterator[str]:
-    """What a step of the second model costs more or less."""
+    """Sentences about the costs of a step that differ in the second model."""
     for mesh, before in first.costs.items():
         for sentence in dearer(before, second.costs[mesh]):
             yield f"{mesh}: {sentence}" if len(first.costs) > 1 else sentence
 
 
 def _folded(told: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """One sentence for arrays of repeated layers, of which the same is told."""
+    """Merge equal sentences about the arrays of repeated layers."""
     groups: dict[tuple[str, str], list[str]] = {}
     for path, sentence in told:
         groups.setdefault((pattern(path), sentence), []).append(path)
@@ -280,7 +280,7 @@ def _folded(told: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 
 def _renamed(pairs: Mapping[str, str]) -> Iterator[str]:
-    """Arrays that have another path in the second model, those of repeated layers in one."""
+    """Arrays with another path in the second model, in one sentence for repeated layers."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for old, new in pairs.items():
         if old != new:

@@ -1,4 +1,4 @@
-"""What a step of training costs on a mesh: read from the program that XLA compiles.
+"""The costs of a training step on a mesh, read from the program that XLA compiles.
 
     with training.on({"data": 8}) as there:
         cost_of(there)["collectives"]["all-reduce"]["count"]
@@ -25,22 +25,22 @@ from scutch.models.training import Placed, Training, input_specs
 
 STRUCT: Any = jax.ShapeDtypeStruct
 SMALL = 2**28
-"""Bytes of a state up to which a step is run, and not only compiled."""
+"""The largest state, in bytes, for which a step is run; for larger ones it is only compiled."""
 INLINED = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
-"""Functions that are none since Python 3.12."""
+"""Names of comprehensions, which are functions only before Python 3.12."""
 
 
 def cost_on(
     training: Training, shape: MeshShape, devices: Sequence[Any] = (), *, where: str, remedy: str
 ) -> dict[str, Any]:
-    """What one step costs on a mesh, as `cost_of` tells it.
+    """The costs of one step on a mesh, as a `cost_of` dictionary.
 
     Args:
-      training: Of a model.
+      training: The training of a model.
       shape: The mesh shape.
       devices: Of the mesh, as for `Training.on`.
       where: The model, for an error.
-      remedy: What to try where the step cannot be compiled, for an error.
+      remedy: Advice for the error if the step cannot be compiled.
 
     Returns:
       The cost.
@@ -61,7 +61,7 @@ def cost_on(
 
 
 def cost_of(there: Placed) -> dict[str, Any]:
-    """What one step costs on each device.
+    """The costs of one step on each device.
 
     Args:
       there: A training on a mesh, in its surroundings.

@@ -26,7 +26,7 @@ _PATH = re.compile(r"(.+?) (?=is |lies |differs |has |of the optimizer)")
 
 
 def findings(examined: Examined, seed: int, skipped: list[tuple[str, str]]) -> Iterator[Finding]:
-    """What the bridge changes.
+    """The changes in placement and values that the bridge causes.
 
     Args:
       examined: The model.

@@ -26,14 +26,14 @@ def measure_elsewhere(where: str, request: Request, python: str | None = None) -
 
     Args:
       where: `FILE.py:NAME` or `MODULE:NAME` of a `scutch.Model`.
-      request: What to measure.
+      request: The mesh shapes, the parts and the seed to measure with.
       python: A Python with scutch and another Flax; this one where left out.
 
     Returns:
       The side.
 
     Raises:
-      SetupError: The other process says why.
+      SetupError: The other process failed; the error is its own, or has its last line.
     """
     with tempfile.TemporaryDirectory() as folder:
         asked, answered = Path(folder, "request"), Path(folder, "answer")
@@ -62,7 +62,7 @@ def measure_elsewhere(where: str, request: Request, python: str | None = None) -
 
 
 def main(asked: str, answered: str) -> None:
-    """Measure what a file asks for, and write the side, or why there is none.
+    """Measure the model of a request file, and write the side, or the error, to a file.
 
     Args:
       asked: The path of the request.

@@ -1,4 +1,4 @@
-"""What the laws about a model share: its variables, its traced program, its mesh shapes.
+"""The values that laws about a model share, such as its variables and its traced program.
 
 Everything is made on first use and kept, so that a law which needs no compilation causes none.
 """
@@ -31,9 +31,9 @@ class Failure:
     """Why a model cannot be traced.
 
     Args:
-      place: In initialisation, or in the loss.
-      told: The error.
-      remedy: Where in the owner's code it was raised.
+      place: The stage that failed, initialisation or the loss.
+      told: A summary of the error.
+      remedy: The line of the owner's code that raised it, as an advice.
     """
 
     place: str
@@ -42,7 +42,7 @@ class Failure:
 
 
 def _failure_line(error: Exception) -> str:
-    """The innermost line of the owner's code in a traceback."""
+    """Advice that names the innermost line of the owner's code in a traceback."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not any(part in frame.filename for part in _LIBRARIES):
             return f"mend {Path(frame.filename).name}:{frame.lineno}: {frame.line}"
@@ -90,7 +90,7 @@ class Examined:
     """A model under examination."""
 
     def __init__(self, model: Model, meshes: Iterable[MeshShape] = ()) -> None:
-        """Keep what is examined.
+        """Keep the model and the mesh shapes; nothing is computed yet.
 
         Args:
           model: The description.
@@ -116,7 +116,7 @@ class Examined:
 
     @functools.cached_property
     def annotated(self) -> list[Leaf]:
-        """The annotated leaves, those of the optimizer left out: they repeat the parameters."""
+        """The annotated leaves without the optimizer's, which repeat the parameters."""
         sections = {**self.sections, "optimizer": []}
         return [leaf for each in sections.values() for leaf in each if leaf.names is not None]
 
@@ -171,7 +171,7 @@ class Examined:
 
     @property
     def program(self) -> program.Program:
-        """What is read from the traced loss."""
+        """The constraints, draws, loops and callbacks of the traced loss; empty without a trace."""
         return self._traced[0] if self.failure is None else program.Program()
 
     @property
@@ -206,7 +206,7 @@ class Examined:
 
     @property
     def root(self) -> str:
-        """What stands before the path of a module in a place of the program."""
+        """The prefix of module paths in places of the program; empty for an NNX object."""
         module = getattr(self.training.framework, "module", None)
         return "" if module is None else f"{module.name or type(module).__name__}/"
 

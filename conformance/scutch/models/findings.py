@@ -1,4 +1,4 @@
-"""What `check` finds: findings, laws that do not apply, and findings that the owner lives with.
+"""The results of `check`, with findings, untried laws, and findings that the owner accepts.
 
 A file of suppressions has the form of known failures:
 
@@ -33,10 +33,10 @@ class Finding:
       law: The law.
       path: Of the parameter, or the place in the step.
       problem: The fault as a sentence about the axis, the rule and the values.
-      remedy: What to write instead.
-      mesh: The mesh shape, as text; empty where the fault is there on all.
+      remedy: The change that repairs the model.
+      mesh: The mesh shape, as text; empty if the fault occurs on every mesh.
       bytes: Of the array; among equals, larger ones come first.
-      reason: Why the owner lives with it; empty for a finding that counts.
+      reason: Why the owner accepts it; empty for a finding that no suppression covers.
     """
 
     law: Law
@@ -49,18 +49,18 @@ class Finding:
 
     @property
     def fails(self) -> bool:
-        """Whether the check fails because of it."""
+        """Whether the check fails because of this finding."""
         return self.law.level == "must" and not self.reason
 
 
 @dataclass(frozen=True)
 class Suppression:
-    """Findings that the owner lives with.
+    """A pattern of findings that the owner accepts.
 
     Args:
       requirement: A pattern of ids of laws.
       path: A pattern of paths.
-      reason: Why.
+      reason: Why the owner accepts them.
     """
 
     requirement: str
@@ -68,7 +68,7 @@ class Suppression:
     reason: str
 
     def covers(self, finding: Finding) -> bool:
-        """Whether a finding is one of them."""
+        """Whether the patterns match the id and the path of a finding."""
         return fnmatch.fnmatchcase(finding.law.id, self.requirement) and fnmatch.fnmatchcase(
             finding.path, self.path
         )
@@ -76,7 +76,7 @@ class Suppression:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a check found.
+    """The result of a check.
 
     Args:
       findings: Gravest first, suppressed ones at the end.
@@ -92,7 +92,7 @@ class Verdict:
 
     @property
     def passes(self) -> bool:
-        """Whether no finding fails the check, and no suppression is left without one."""
+        """Whether no finding fails the check, and every suppression covers a finding."""
         return not any(finding.fails for finding in self.findings) and not self.unused
 
     def of(self, law: Law) -> tuple[Finding, ...]:
@@ -132,12 +132,12 @@ def verdict(
     suppressions: Sequence[Suppression] = (),
     tried: Iterable[Law] = LAWS,
 ) -> Verdict:
-    """Put findings in order, and tell which laws hold.
+    """Put findings in order, mark suppressed ones, and collect the laws that hold.
 
     Args:
-      findings: In any order; of equal ones the first is kept.
+      findings: In any order; of those with equal law, path and problem the first is kept.
       not_applied: Ids of laws, each with the reason.
-      suppressions: Of the owner.
+      suppressions: The suppressions of the owner.
       tried: The laws that the check was about.
 
     Returns:
@@ -176,7 +176,7 @@ def _grave(finding: Finding) -> tuple[object, ...]:
 def text(found: Verdict) -> str:
     """A verdict for a terminal: findings, gravest first, then the laws that were not tried.
 
-    Findings of repeated layers are one, and of one law three are shown in full.
+    Findings of repeated layers are merged, and for each law only three are shown in full.
     """
     findings = folded(found.findings)
     failing = [finding for finding in findings if finding.fails]
@@ -199,7 +199,7 @@ def text(found: Verdict) -> str:
 
 
 def folded(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings with those of repeated layers in one, where all but a number in the path is equal.
+    """Merge findings of repeated layers, which differ only in the numbers in their paths.
 
     Args:
       findings: In order; a group stands where its first finding does.
@@ -212,7 +212,7 @@ def folded(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _lines(findings: Sequence[Finding]) -> list[str]:
-    """The lines of some findings; those of one law stand together."""
+    """The lines of some findings, grouped by law."""
     of_law: dict[tuple[Law, str], list[Finding]] = {}
     for finding in findings:
         of_law.setdefault((finding.law, finding.reason), []).append(finding)

@@ -99,10 +99,10 @@ class NNX:
     """An NNX object, taken apart into its parameters and its other variables."""
 
     def __init__(self, make: Any, model: Model, implementation: Implementation) -> None:
-        """Keep what makes the object.
+        """Keep the function that makes the object; it is not called yet.
 
         Args:
-          make: A function of an `Rngs`, or of nothing.
+          make: A function of an `Rngs`, or without arguments.
           model: The description that it is from.
           implementation: Whose NNX it is.
         """
@@ -207,7 +207,7 @@ def framework_of(model: Model, implementation: Implementation, make: Any = None)
 
 
 def _made_abstractly(make: Any) -> Any:
-    """What a function makes, without the arrays of an object that would be large."""
+    """Call a function under `jax.eval_shape`, so that an object it makes holds no arrays."""
     made: list[Any] = []
     jax.eval_shape(lambda: made.append(make()))
     return made[0]
@@ -222,7 +222,7 @@ def _required(make: Any) -> bool:
 
 
 def _parameters(make: Any) -> list[inspect.Parameter]:
-    """The parameters of a function, or of a class; those of its metaclass are not meant."""
+    """The parameters of a function, or of the `__init__` of a class."""
     try:
         if not isinstance(make, type):
             return list(inspect.signature(make).parameters.values())

@@ -1,15 +1,15 @@
-"""The laws about a user's own model: what each asks for, and what its breach does to the user.
+"""The laws about a user's own model, each with its claim and the harm of its breach.
 
     by_id("models/annotations/sizes-divide").harm
 
-They are about one model, not about an implementation, and so no requirement of the contract.
+The laws judge one model, not an implementation, so the contract does not list them.
 """
 
 from dataclasses import dataclass
 from types import MappingProxyType
 
 GRAVITY = ("wrong-value", "lost", "refused", "wrong-placement", "retrace", "accepted", "message")
-"""What a breach does to the user, gravest first."""
+"""The kinds of harm that a breach does to the user, gravest first."""
 
 
 @dataclass(frozen=True)

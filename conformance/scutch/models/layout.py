@@ -170,14 +170,14 @@ def abstract(model: Model) -> Abstract:
 
 
 def shapes_of(model: Model, implementation: Implementation, rules: Any, made: Any) -> Any:
-    """What a function of a key and the inputs makes, without values.
+    """The result of a function of a key and the inputs, without values.
 
     Args:
       model: The description.
       implementation: Its implementation.
-      rules: In force.
-      made: The function; called without a mesh, and under one of one device if that fails: a
-        constraint by a `PartitionSpec` alone needs a mesh.
+      rules: The rules in force.
+      made: The function. It is traced without a mesh; if that fails, under a mesh of one device,
+        which a constraint by a `PartitionSpec` alone needs.
 
     Returns:
       Its result, with `jax.ShapeDtypeStruct` in the place of arrays.
@@ -295,7 +295,7 @@ def pattern(path: str) -> str:
 
 
 def fold(rows: Sequence[Row]) -> list[Row]:
-    """Rows with those of repeated layers in one, where they differ by a number in the path only."""
+    """Merge rows of repeated layers, which differ only in the numbers in their paths."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         key = (pattern(row.path), row.shape, row.dtype, row.names, row.spec, row.parts)

@@ -1,9 +1,9 @@
-"""A lock file: where a model's arrays lie and what a step costs, for each mesh shape.
+"""A lock file, which records placements of arrays and costs of a step for each mesh shape.
 
     locked = lock(model)
     differences(read("model.lock.json"), locked)
 
-It is JSON, and says the same whenever it is written by the same JAX: counts do not jitter.
+The file is JSON. One release of JAX writes the same text each time, because costs are counts.
 """
 
 import json
@@ -68,7 +68,7 @@ def _specs(layout: Layout, section: str) -> dict[str, str]:
 
 
 def _moments(layout: Layout) -> dict[str, str]:
-    """The specs of the optimizer's state; for one that lies as its parameter, that parameter."""
+    """The specs of the optimizer's state, or `as PARAMETER` where a parameter has the same spec."""
     parameters = _specs(layout, PARAMETERS)
     found = _specs(layout, OPTIMIZER)
     for path, spec in found.items():
@@ -101,15 +101,15 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two locks, as sentences.
+    """The differences between two locks, as sentences.
 
     Args:
-      old: The accepted one.
-      new: The one of the model as it is.
+      old: The accepted lock.
+      new: The lock of the present model.
 
     Returns:
-      Nothing if they are equal but for what was accepted. Costs are compared only where both are
-      from one JAX, for one kind of device.
+      The sentences; none for equal locks. The lists of accepted changes are ignored. Costs are
+      compared only if both locks are from one JAX, for one kind of device.
     """
     told = []
     compilers = _compiler(old), _compiler(new)
@@ -131,12 +131,12 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def _compiler(locked: Mapping[str, Any]) -> str:
-    """What compiled the steps of a lock, and for which devices if they were not present."""
+    """The release of JAX that compiled a lock, and the topology if its devices were absent."""
     return f"JAX {locked['jax']}" + (f" for {locked['tpu']}" if "tpu" in locked else "")
 
 
 def _moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """How arrays lie otherwise."""
+    """Sentences about arrays whose spec or type changed, or that only one lock has."""
     for section in ("parameters", "optimizer"):
         one, other = before[section], after[section]
         for path in dict.fromkeys((*one, *other)):
@@ -160,11 +160,11 @@ def _change(before: str, after: str) -> str:
 
 
 def dearer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    """What a step costs more or less.
+    """The differences between the costs of two steps, in words.
 
     Args:
-      before: What `cost_of` gave.
-      after: The same of the other step.
+      before: The costs of the first step, as `cost_of` returns them.
+      after: The costs of the other step.
 
     Yields:
       A sentence for each difference.

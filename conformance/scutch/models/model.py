@@ -52,8 +52,8 @@ class Model:
       batches: The number of a step to its inputs; random ones of the shapes of `inputs` otherwise.
       unrolled: Like `make`, the same model without a scan over its layers.
       large: Bytes from which a replicated parameter is reported.
-      implementation: What `--implementation` takes, or an `Implementation`.
-      suppressions: A TOML file of findings that the owner lives with.
+      implementation: An `Implementation`, or a text as for `--implementation`.
+      suppressions: A TOML file of findings that the owner accepts.
     """
 
     make: Any

@@ -42,11 +42,11 @@ class Array:
 
 @dataclass(frozen=True)
 class PathMap:
-    """The owner's word for a path, or the beginning of one, in both models.
+    """A path, or the beginning of one, in both models, as the owner gives it.
 
     Args:
       old: In the first model; `*` stands for any characters but a slash.
-      new: In the second; each `*` is replaced by what one of `old` stood for, in order.
+      new: In the second model; its `*`s take the matches of the `*`s in `old`, in order.
     """
 
     old: str
@@ -68,7 +68,7 @@ class PathMap:
         return cls(old.strip("/"), new.strip("/"))
 
     def moved(self, path: str) -> str | None:
-        """The path in the second model, or None for a path that the map is not about."""
+        """The path in the second model; None if the map does not fit the path."""
         begin = "([^/]*)".join(map(re.escape, self.old.split("*")))
         found = re.match(f"{begin}(?=/|$)", path)
         if found is None:
@@ -98,13 +98,13 @@ def paired(first: Sequence[Array], second: Sequence[Array], maps: Iterable[PathM
     Args:
       first: Of one model.
       second: Of the other.
-      maps: What the owner says; the first map about a path counts.
+      maps: The owner's maps; the first map that fits a path counts.
 
     Returns:
-      The pairs, and what is left on either side.
+      The pairs, and the arrays of either model that are in no pair.
 
     Raises:
-      SetupError: A map is about no array, or leads to no array of the second model.
+      SetupError: A map fits no array of the first model, or leads to none of the second.
     """
     pairs = dict(_told(first, second, maps))
     for same in (_path, _words):

@@ -1,4 +1,4 @@
-"""What a traced program says: constrained activations, draws of random numbers, callbacks.
+"""Constrained activations, draws of random numbers, loops and callbacks of a traced program.
 
 The program is read as JAX has traced it, before XLA. A *place* in it is the path of modules that
 JAX keeps beside each operation, which Linen writes, or else the line of the owner's code.
@@ -26,13 +26,13 @@ _NO_KEY = ("shape", "sharding", "name")
 
 @dataclass(frozen=True)
 class Constraint:
-    """An activation whose place on the mesh is asked for.
+    """An array that the program constrains to a spec.
 
     Args:
       place: Where in the program.
       shape: Of the activation.
       spec: The mesh axes of each axis.
-      parameter: Whether it is a parameter that is taken out of its box.
+      parameter: Whether the array is a parameter on its way out of its box.
       made_of: The inputs of the program that it depends on, one bit for each.
     """
 
@@ -66,7 +66,7 @@ class Loop:
       place: Where in the program.
       length: Its iterations.
       carries: The shapes of its carries.
-      inputs: The shapes of what is scanned over.
+      inputs: The shapes of the arrays that it scans over.
       constrained: The shapes of the activations that its body constrains.
     """
 
@@ -79,10 +79,10 @@ class Loop:
 
 @dataclass
 class Program:
-    """What is read from one traced program, in the order of the program.
+    """The parts of one traced program that laws ask about, in program order.
 
     Args:
-      constraints: Arrays whose place is asked for.
+      constraints: Constrained arrays.
       draws: Draws of random numbers.
       loops: Scans.
       callbacks: Places of calls to the host.
@@ -97,7 +97,7 @@ class Program:
 
 
 def read(closed: Any) -> Program:
-    """Read a program, without what its outputs do not need.
+    """Read a program, without the equations that its outputs do not depend on.
 
     Args:
       closed: As `jax.make_jaxpr` gives it.
@@ -118,8 +118,8 @@ def _walk(
     Args:
       jaxpr: The program.
       inputs: A symbol for each input; equal symbols are equal values.
-      above: The place of the call that it is the body of.
-      found: Is added to.
+      above: The place of the call whose body the program is.
+      found: The result, to which the function adds.
       steady: Symbols that are the same in each iteration of the loop around, with its length.
       loop: The iterations of the loop around.
     """

@@ -1,10 +1,10 @@
-"""Some steps of training on one mesh, and what was seen of them.
+"""Some steps of training on one mesh, with a record of their arrays and losses.
 
     with training.on({"data": 8}) as there:
         run = run_on(there, steps=3, seed=0)
     run.losses, run.recompiled, run.unused
 
-A *sight* of an array is its shape, dtype, weak type and sharding: what JAX compiles a step for.
+A *sight* of an array is its shape, dtype, weak type and sharding. JAX compiles a step for these.
 """
 
 import contextlib
@@ -67,14 +67,14 @@ class Sight:
 
 @dataclass(frozen=True)
 class Run:
-    """What was seen of some steps.
+    """A record of some steps.
 
     Args:
       mesh: The mesh shape.
       start: The leaves of the first state, annotations kept.
       sights: The sight of each array of the first state, by path.
-      end: The same after the last step.
-      losses: Of each step.
+      end: The sight of each array of the state after the last step, by path.
+      losses: The loss of each step.
       values: Floating arrays of the last state, by path.
       recompiled: The number of each step that compiled again, with the arguments that differ.
       unused: Donated arrays whose memory no output took: the path of each, and its sight.
@@ -146,7 +146,7 @@ def run_on(
       state: The first state on another mesh; made on this one where left out.
 
     Returns:
-      What was seen.
+      The record of the steps.
     """
     state = there.start(seed) if state is None else there.taken(state)
     if disturbed:
@@ -244,7 +244,7 @@ def _promised(step: Any, state: Any, inputs: Any) -> set[str]:
 
 
 def _fits(path: str, sight: Sight, after: Mapping[str, Sight]) -> bool:
-    """Whether an output can take the memory: that at the same path, or any for an input."""
+    """Whether an output can take the memory of an array; for the state, the one at its path."""
     own = after.get(path)
     candidates = [own] if path.startswith("state") else list(after.values())
     return any(

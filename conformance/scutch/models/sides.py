@@ -1,4 +1,4 @@
-"""One side of a comparison: the arrays of a model, what it computes, and what a step costs.
+"""One side of a comparison, with the arrays and results of a model and the costs of a step.
 
     first = measure(Examined(model), Request())
     second = measure(Examined(other), Request(first=first))
@@ -27,23 +27,23 @@ from scutch.models.show import reasons_text, size_text
 from scutch.models.training import Training, fitted, make_mesh
 
 PARTS = ("parameters", "placement", "values", "costs")
-"""What is compared, in the order in which it is told."""
+"""The parts of a comparison, in the order of the report."""
 ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
 class Side:
-    """What was measured of one model.
+    """The measured values of one model.
 
     Args:
       title: Where the model is, and the releases that it ran with.
       meshes: The mesh shapes, as text.
-      arrays: Of all sections.
+      arrays: The arrays of all sections.
       weights: Floating arrays of the parameters and other variables, by path.
       inputs: Arrays of one batch.
       results: Outputs, the loss, gradients, and floating variables after a call, by name.
-      noise: The same from weights with a rounding error.
-      costs: What a step costs on each mesh shape.
+      noise: The results from weights with a rounding error, on the first side only.
+      costs: The costs of a step for each mesh shape.
       untried: Why there are no results, or no costs.
     """
 
@@ -68,14 +68,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure.
+    """The options of a measurement.
 
     Args:
       meshes: The mesh shapes; the model's own where there are none.
       skip: Parts that are not compared.
-      seed: Of weights and inputs.
-      first: The side whose weights and inputs are taken; None for the first one itself.
-      maps: What the owner says about paths.
+      seed: The seed of weights and inputs.
+      first: The side whose weights and inputs this one takes; None for the first side itself.
+      maps: Pairs of paths that the owner gives.
     """
 
     meshes: tuple[MeshShape, ...] = ()
@@ -85,10 +85,10 @@ class Request:
     maps: tuple[PathMap, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a part that nobody compares.
+        """Refuse an unknown part in `skip`.
 
         Raises:
-          SetupError: There is no such part.
+          SetupError: The part is not in `PARTS`.
         """
         if wrong := [part for part in self.skip if part not in PARTS]:
             raise SetupError(f"--skip {wrong[0]}", f"expected one of {', '.join(PARTS)}")
@@ -99,7 +99,7 @@ def measure(examined: Examined, request: Request, where: str = "the model") -> S
 
     Args:
       examined: The model, with the mesh shapes of the request.
-      request: What to measure.
+      request: The parts to skip, the seed, the first side and the maps.
       where: The name of the model in messages.
 
     Returns:

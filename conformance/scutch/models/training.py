@@ -177,7 +177,7 @@ class Training:
         )
 
     def batch(self, number: int, *, seed: int = 0) -> tuple[Any, ...]:
-        """The inputs of one step: the owner's, or random ones; those of step 1 have extremes.
+        """The inputs of one step, from the owner or random; random ones of step 1 have extremes.
 
         Args:
           number: Of the step, from 0.
@@ -238,7 +238,7 @@ class Placed:
     """A training on one mesh, in whose surroundings it is used."""
 
     def __init__(self, training: Training, mesh: Any) -> None:
-        """Keep what is placed, and where.
+        """Keep the training and the mesh; nothing is placed yet.
 
         Args:
           training: The training.
@@ -277,7 +277,7 @@ class Placed:
         return self._made(key, *zeros(self.training.model.arguments))
 
     def taken(self, state: Any) -> Any:
-        """A state of another mesh on this one, where annotations say.
+        """Copy a state of another mesh onto this mesh, with the annotated shardings.
 
         Args:
           state: Made by the judge's own start.
@@ -297,7 +297,7 @@ class Placed:
             whole = (self.shardings, NamedSharding(self.mesh, WHOLE))
             return jax.jit(self.training.next, out_shardings=whole, donate_argnums=0)
         if hasattr(owner, "lower"):
-            getattr(owner, "clear_cache", list)()  # else JAX tells nothing of what it kept
+            getattr(owner, "clear_cache", list)()  # else JAX reports no cached program
             return owner
         return jax.jit(lambda state, *inputs: owner(state, *inputs), donate_argnums=0)
 

@@ -1,4 +1,4 @@
-"""The law about a scan over layers: it computes what the layers compute one after the other.
+"""The law that a scan over layers gives the results of the layers one after the other.
 
 The owner gives both: `Model(scanned, ..., unrolled=written_out)`. An array of the scanned model is
 *stacked*: it holds one of each layer along an axis more.

@@ -1,14 +1,15 @@
-"""What was found of released implementations, kept as data: one file for each release.
+"""Records of judged releases, one file for each release.
 
 `ci/matrix` judges releases, each with the JAX of its day, and writes the files beside this module.
-They come with the package, so that what a release breaks can be asked without judging it:
+They come with the package, so that a user can look up the requirements that a release breaks
+without judging it:
 
     record("flax", "0.12.8").requirements["objects/graphs/merge-undoes-split"]
     [each.release for each in records("flax")]
 
-A *record* has, for each requirement, what the release does: `passed`, `failed`, `blocked`,
-`crashed`, `timeout`, `unclaimed` or `untested`, with the calls that break it. A known failure is
-`failed` here: what is known is said by people, and what is recorded was seen.
+A *record* has a finding for each requirement: `passed`, `failed`, `blocked`, `crashed`, `timeout`,
+`unclaimed` or `untested`, with the calls that break it. A known failure is `failed` here, because a
+record holds observations only, and people write the list of known failures.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ from scutch.judging.readable import without_folders
 from scutch.judging.verdicts import GRAVITY, Counterexample, Trial
 
 BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
-"""What is said of a requirement that a release does not fulfil."""
+"""The verdicts on a requirement that a release does not fulfil."""
 
 WITH_INTERFACE = ("flax", "jax")
 """Libraries whose public names and results of programs are recorded, for each release."""
@@ -37,7 +38,7 @@ FACTS = ("implementation", "release", "jax", "python", "suite", "profile", "exam
 
 
 class NotRecorded(Exception):
-    """Nothing is recorded of a release; the message says of which there is something.
+    """A release is not recorded; the message lists the recorded ones.
 
     Wrong: `record("flax", "0.12.11")`, which was never released.
     Right, with a release that is listed:
@@ -48,7 +49,7 @@ class NotRecorded(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """What a release does about one requirement.
+    """The verdict of a release on one requirement, with the calls that break it.
 
     Args:
       verdict: `passed`, `unclaimed`, `untested`, or one of `BROKEN`.
@@ -66,7 +67,7 @@ class Finding:
         return {each.test: each.input for each in self.broken}
 
     def to_json(self) -> Any:
-        """The verdict alone where there is no more to say, else a mapping."""
+        """The verdict alone if the finding has no call and no reason, else a mapping."""
         calls = [
             ({"input": each.input} if each.input else {"law": each.test}) | {"error": each.error}
             for each in self.broken
@@ -77,7 +78,7 @@ class Finding:
 
     @classmethod
     def from_json(cls, data: Any) -> "Finding":
-        """The finding from what `to_json` returned."""
+        """The finding that `to_json` turned into `data`."""
         if isinstance(data, str):
             return cls(data)
         broken = (
@@ -92,7 +93,7 @@ class Finding:
     def joined(self, other: "Finding") -> "Finding":
         """The finding about a requirement that two older ones were merged into.
 
-        It is the graver verdict: what was not seen to hold of one of them does not hold.
+        It has the graver of both verdicts, with its reason, and the calls that break either one.
         """
         gravest = min((self, other), key=lambda each: GRAVITY.index(each.verdict))
         return replace(gravest, broken=(*self.broken, *other.broken))
@@ -103,11 +104,12 @@ class Finding:
 
         Args:
           verdict: One of `judging.verdicts.VERDICTS`.
-          trials: What the laws of the requirement did.
+          trials: The trials of the requirement's laws.
           reason: Why the verdict is not `passed`.
 
         Returns:
-          What was seen: a known failure is `failed`, and a fixed one is as if none had been known.
+          The finding without regard to known failures: `known` and `fixed` become `failed`,
+          `untested`, `passed` or `unclaimed`, by the trials.
         """
         trials = tuple(trials)
         broken = [t for t in trials if t.broke or t.outcome in BROKEN]
@@ -134,7 +136,7 @@ def first_line(text: str) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """What one release of an implementation does, about every requirement.
+    """The findings about one release of an implementation, for every requirement.
 
     Args:
       implementation: Its name.
@@ -147,9 +149,9 @@ class Record:
       seed: Of the search.
       date: When it was last judged, as `2026-11-22`.
       seconds: How long it took.
-      requirements: What was found, by identifier.
+      requirements: The finding of each requirement, by identifier.
       held: Digests of the calls that break another release, and do not break this one.
-      beside: Whether the JAX is another one than that of the release's day.
+      beside: Whether the JAX is another one than the JAX of the release's day.
     """
 
     implementation: str
@@ -194,7 +196,7 @@ class Record:
         return f"{words}{self.jax}" if self.beside else ""
 
     def to_text(self) -> str:
-        """The text of its file, a line for each requirement that needs no more."""
+        """The text of the record's file, in JSON."""
         data: dict[str, Any] = {name: getattr(self, name) for name in FACTS}
         data |= {"beside": True} if self.beside else {}
         data["requirements"] = {name: each.to_json() for name, each in self.requirements.items()}
@@ -203,7 +205,7 @@ class Record:
 
     @classmethod
     def from_text(cls, text: str) -> "Record":
-        """The record from what `to_text` returned."""
+        """The record that `to_text` wrote, with today's identifiers of requirements."""
         data = json.loads(text)
         found: dict[str, Finding] = {}
         for old, each in data["requirements"].items():
@@ -246,7 +248,7 @@ def newest(implementation: str) -> Record:
     """The record of the newest release.
 
     Raises:
-      NotRecorded: There is none; the message lists what is recorded.
+      NotRecorded: The implementation has no record; the message lists those that have one.
     """
     found = records(implementation)
     if not found:
@@ -259,7 +261,7 @@ def named(text: str) -> Record:
     """The record that a text such as `flax==0.12.6` names.
 
     Raises:
-      NotRecorded: There is none, or the text is none of this form.
+      NotRecorded: The release has no record, or the text does not have this form.
     """
     name, equals, release = text.partition("==")
     if not equals:
@@ -275,7 +277,7 @@ def record(implementation: str, release: str) -> Record:
       release: Such as `0.12.8`, or `0.12.10-jax-0.12.0.1` for one with another JAX.
 
     Raises:
-      NotRecorded: There is none; the message lists what is recorded.
+      NotRecorded: The release has no record; the message lists those that have one.
     """
     newest(implementation)
     found = [each for each in everything() if each.implementation == implementation]

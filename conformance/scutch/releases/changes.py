@@ -1,11 +1,12 @@
-"""What a new release changes in behaviour, by requirement, and since when.
+"""The changes in behaviour from one release to another, by requirement, and since when.
 
     compare(record("flax", "0.12.2"), record("flax", "0.12.4")).of("broken")
 
-A requirement is *broken* by an upgrade if no call that was tried broke it before, and *mended* if
-none does now, which does not say that no call can. It is *otherwise* broken if other laws of it
-are, *new* if the old release did not claim it, and *gone* if the new one does not. What was not
-tried on enough inputs in one of the two is not compared.
+A requirement is *broken* by an upgrade if a tried call breaks it now and none did before. It is
+*mended* if a tried call broke it before and none does now; a call that was not tried may still
+break it. It is *otherwise* broken if other laws of it are broken, *new* if the old release did not
+claim it, and *gone* if the new one does not. A requirement for which either release was tried on
+too few inputs is not compared.
 """
 
 import itertools
@@ -37,9 +38,9 @@ class Change:
     Args:
       requirement: Its identifier.
       kind: A key of `KINDS`.
-      old: What the old release does.
-      new: What the new release does.
-      since: The first recorded release that does as the new one; the new one itself where left out.
+      old: The finding about the old release.
+      new: The finding about the new release.
+      since: The first recorded release that behaves as the new one; empty for the new one itself.
       origin: `Flax` or `JAX`, whichever makes the change; empty where no record tells.
     """
 
@@ -80,13 +81,13 @@ class Upgrade:
 
 
 def _harm(identifier: str) -> int:
-    """The place of a requirement's harm in `HARMS`; one that is not in the catalogue comes last."""
+    """The index of a requirement's harm in `HARMS`; `len(HARMS)` if the catalogue lacks it."""
     row = by_id().get(identifier)
     return HARMS.index(row.harm) if row else len(HARMS)
 
 
 def compare(old: Record, new: Record) -> Upgrade:
-    """What changes from one release to another.
+    """The requirements about which two releases differ.
 
     Args:
       old: Of any release.
@@ -111,8 +112,8 @@ def kind_of(old: Finding, new: Finding) -> str:
     """The kind of change from one finding to another.
 
     Args:
-      old: What one release does about a requirement.
-      new: What another one does.
+      old: The finding about one release.
+      new: The finding about another release.
 
     Returns:
       A key of `KINDS`; empty if nothing has changed.
@@ -127,7 +128,7 @@ def kind_of(old: Finding, new: Finding) -> str:
 
 
 def _since(between: Sequence[Record], identifier: str, old: Finding, new: Finding) -> str:
-    """The first release from which on all do what the new one does; empty for the new one."""
+    """The first release from which on all behave as the new one; empty for the new one itself."""
     since = ""
     for record in reversed(between):
         finding = record.requirements.get(identifier, _ABSENT)
@@ -281,7 +282,7 @@ def in_words(upgrade: Upgrade, changes: Sequence[Change], *, calls: bool = True)
 
 
 def replay(implementation: str, call: str) -> str:
-    """The command that tries a call on what is installed.
+    """The command that tries a call on the installed release.
 
     Args:
       implementation: Its name.

@@ -1,4 +1,4 @@
-"""The public interface of released libraries, and what changes between two releases.
+"""The public interface of released libraries, and its changes from one release to another.
 
     interface("flax", "0.12.8").names["flax.nnx.jit"]
     compare(interface("flax", "0.12.3"), interface("flax", "0.12.4"))
@@ -83,7 +83,7 @@ class Interface:
         return name
 
     def find(self, name: str) -> str | None:
-        """The definition of a name, of what it stands for, or of what its class inherits."""
+        """The definition of a name, resolved through aliases and base classes; `None` for none."""
         name = self.target(name)
         if name in self.names:
             return self.names[name]
@@ -231,9 +231,9 @@ class InterfaceChange:
     Args:
       name: Full name, as users write it most shortly.
       kind: A key of `KINDS`.
-      text: What changed, as a sentence.
+      text: The change, as a sentence.
       old: The old spelling, where there is one: a parameter, a key, or the name itself.
-      new: What to write instead, where that is known.
+      new: The spelling to write instead; empty where it is not known.
       since: The first recorded release with the change.
       targets: All full names by which the same thing is reached.
     """
@@ -253,7 +253,7 @@ class InterfaceChange:
 
 
 def compare(old: Interface, new: Interface) -> tuple[InterfaceChange, ...]:
-    """What changes in an interface; `between` adds the first release with each change.
+    """The changes of an interface; `between` adds the first release with each change.
 
     Args:
       old: Of any release.
@@ -302,7 +302,7 @@ def _names(old: Interface, new: Interface) -> Iterator[InterfaceChange]:
 
 
 def _keys(name: str, before: str, new: Interface) -> Iterator[InterfaceChange]:
-    """What becomes of a key of variables' metadata."""
+    """The renaming of a key of variables' metadata; nothing if the key was not renamed."""
     after = new.names.get(name, "")
     if before == "key" and after.startswith("= "):
         key, other = name[9:-1], after[11:-1]
@@ -382,7 +382,7 @@ def _parameters(old: Signature, new: Signature) -> Iterator[tuple[str, str, str,
 
 
 def _same_place(old: Signature, new: Signature) -> dict[str, str]:
-    """By name of a parameter that is gone, the new one that stands at its position."""
+    """By name of a parameter that is gone, the name of the new parameter at its position."""
     return {
         one: other
         for one, other in zip(old.positional, new.positional, strict=False)
@@ -433,7 +433,7 @@ def interfaces(package: str) -> tuple[Interface, ...]:
 
 
 def of_text(text: str) -> tuple[Interface, ...]:
-    """The interfaces from what `history_text` returned."""
+    """The interfaces that `history_text` wrote as one text."""
     data = json.loads(text)
     found: list[dict[str, str]] = [{} for _ in data["releases"]]
     for name, rows in data["names"].items():
@@ -456,7 +456,7 @@ def interface(package: str, release: str) -> Interface:
       release: Such as `0.12.8`.
 
     Raises:
-      NotRecorded: There is none; the message lists which there are.
+      NotRecorded: The release is not recorded; the message lists the recorded ones.
     """
     found = interfaces(package)
     for each in found:

@@ -1,9 +1,9 @@
-"""Programs that users write, and what each recorded release does with them.
+"""Programs that users write, and their outcome on each recorded release.
 
     next(each for each in programs("flax") if each.name == "list_of_layers").outcomes["0.12.8"]
 
-`ci/matrix --interfaces` runs the programs of `ci/programs` in the environment of each release:
-those of Flax on each Flax, and those of plain JAX on each JAX.
+`ci/matrix --interfaces` runs the programs of `ci/programs` in the environment of each release: the
+Flax programs on each Flax, and the plain JAX programs on each JAX.
 """
 
 import ast
@@ -23,12 +23,12 @@ KINDS = {
     "warns": "Warns now",
     "accepted": "Accepted now",
 }
-"""What may become of a program from one release to another, gravest first."""
+"""The kinds of changes of a program's outcome from one release to another, gravest first."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one release does with a program.
+    """The outcome of a program on one release.
 
     Args:
       error: Class and first line of the exception that ended it; empty if it was accepted.
@@ -47,10 +47,10 @@ class Program:
 
     Args:
       name: Of its file.
-      text: Its source, whose docstring has its title and, where they apply, a line `Touches:`
-        with the uses of names that it is about, `Beside:` with names of which a file must use
-        one as well, and `Instead:`.
-      outcomes: By release; with another JAX than that of its day, by `RELEASE-jax-JAX`.
+      text: Its source. The docstring has its title and, where they apply, three lines: `Touches:`
+        lists the uses of names that the program tests; `Beside:` lists names, one of which a file
+        must use as well; `Instead:` has the code to write instead.
+      outcomes: By release; with a JAX other than the one of its day, by `RELEASE-jax-JAX`.
     """
 
     name: str
@@ -69,12 +69,12 @@ class Program:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """Names of which code must use one, too, for a release to refuse it; empty for no such."""
+        """The names of `Beside:`, one of which a file must use as well; empty for no condition."""
         return tuple(filter(None, self._line("Beside: ").split(", ")))
 
     @property
     def instead(self) -> str:
-        """What to write where a release refuses it; empty if that is not known."""
+        """The code to write where a release refuses the program; empty if that is not known."""
         return self._line("Instead: ")
 
     @property
@@ -92,8 +92,8 @@ class ProgramChange:
     Args:
       program: The program.
       kind: A key of `KINDS`.
-      text: What the new release does, in words.
-      since: The first recorded release that does so.
+      text: The new outcome: the error, the printed lines (and the old ones), or the warning.
+      since: The first recorded release with the change.
       origin: `Flax` or `JAX`, whichever changes it; empty where that is not known.
     """
 
@@ -159,7 +159,7 @@ def _change(old: Outcome, new: Outcome) -> tuple[str, str]:
 
 
 def _spelled(printed: str) -> str:
-    """What a program printed, with the name that newer releases of JAX print for a spec."""
+    """The output of a program, with `P(` for `PartitionSpec(`, as newer releases of JAX print."""
     return printed.replace("PartitionSpec(", "P(")
 
 
@@ -178,10 +178,14 @@ def _step(program: Program, old: str, new: str, kind: str) -> tuple[str, str]:
 
 
 def _origin(program: Program, old: str, new: str) -> str:
-    """Whether Flax or JAX changes what becomes of a program from one release to the next.
+    """Whether Flax or JAX changes the outcome of a program from one release to the next.
 
-    The old release ran the program with the JAX of the new one, too. If that does as the old
-    release with its own JAX, Flax makes the change; if it does as the new release, JAX does.
+    Where the two releases have different JAX, a third run had the old release with another JAX. If
+    its outcome equals the old one, Flax makes the change. If it differs from the old one as the new
+    outcome does, JAX makes it. Without a third run both releases had the same JAX, so Flax does.
+
+    Returns:
+      `Flax` or `JAX`; empty if the third run shows neither, or if several such runs exist.
     """
     if old.partition("-jax-")[0] == new.partition("-jax-")[0]:
         return "JAX"

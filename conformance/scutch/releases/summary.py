@@ -1,4 +1,4 @@
-"""What an upgrade changes, gravest first: refused programs, the interface, then requirements.
+"""The changes of an upgrade, gravest first: refused programs, the interface, then requirements.
 
 print(text(summarize(record("flax", "0.12.3"), record("flax", "0.12.4"))))
 """
@@ -26,8 +26,8 @@ UNKNOWN = "the older release was not tried with the newer JAX, or does a third t
 """Why it is not known whether the library or JAX makes a change."""
 
 FAIL_ON = ("breaking", "deprecated", "any")
-"""What may make a comparison fail: code that worked is refused or means another thing; that, or a
-use is deprecated; any change at all."""
+"""The levels at which a comparison fails: if code that worked is refused or means another thing; if
+so, or if a use is deprecated; if anything changes at all."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Row:
 
     Args:
       kind: Of the change.
-      sentence: What changes.
+      sentence: The change, in words.
       since: The first recorded release with the change.
       origin: Whether Flax or JAX makes it, in words; empty for the interface, which is the
         library's.
@@ -68,7 +68,7 @@ class Summary:
 
     @property
     def breaking(self) -> list[Row]:
-        """What ends or alters code that worked, gravest first.
+        """The changes that end or alter code that worked, gravest first.
 
         A metadata key that is read under its old name is silently missing, so it comes first; then
         come programs that are refused, programs with another result, and names.
@@ -176,8 +176,8 @@ def summarize(old: Record, new: Record) -> Summary:
     """Compare two releases of one implementation.
 
     Args:
-      old: The record of the one that code was written for.
-      new: The record of the other one.
+      old: The record of the release that the code was written for.
+      new: The record of the release to go to.
     """
     package = new.implementation
     try:

@@ -1,6 +1,6 @@
 """Reports: written by the judge, read by people and by the gates of CI.
 
-`write` and `load` keep one run as JSON, and `compare` finds what changed between two. A run is
+`write` and `load` keep one run as JSON, and `compare` lists the changes between two. A run is
 drawn by `scutch.report.badge`; several are shown side by side by `scutch.report.table` and
 `scutch.report.site`. The last two need the extra `report`, and so does `load`, which validates.
 """

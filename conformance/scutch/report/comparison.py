@@ -1,4 +1,4 @@
-"""What changed between two reports, and whether it is a regression.
+"""The changes between two reports, and which of them are regressions.
 
 A verdict has one of four standings:
 
@@ -7,20 +7,20 @@ A verdict has one of four standings:
 - it is *broken*: `failed`, `crashed`, `timeout`;
 - it is *open*: `blocked`, `unclaimed`, `untested`.
 
-**A regression is something that the old report vouched for and the new one does not**:
+**A regression is one of three changes**:
 
-- a law that held and does not any more, whatever became of it. Excusing it does not make it hold
-  (`allow_known` takes the excuse); neither does dropping the claim or ceasing to test it. If the
-  law is blocked by another regression, it is listed as its consequence and not counted again;
-- a known failure that is broken in a way nobody expected (`known` to a broken verdict);
-- a new report that is not complete.
+- a requirement held and does not any more, whatever its new verdict. Excusing it does not make it
+  hold (`allow_known` takes the excuse); neither does dropping the claim or ceasing to test it. If
+  the requirement is blocked by another regression, it is listed as a consequence and not counted;
+- a known failure is broken in a way nobody expected (`known` to a broken verdict);
+- the new report is not complete.
 
-Only what both runs were asked for is compared: a requirement that one report does not have, because
+Only requirements that both reports have are compared. A requirement that one report lacks, because
 the run was over a selection or the catalogue has changed, is listed and is no regression.
 
-What was broken or open and is still one of the two is never a regression, so a gate made of this
-comparison can guard an implementation that has far to go. What is still
-broken but by another input or error is listed, because another fault may hide behind it.
+A requirement that was broken or open, and is still one of the two, is never a regression. So a gate
+made of this comparison can guard an implementation that has far to go. A requirement whose verdict
+is the same but whose counterexample is another is listed, because another fault may hide behind it.
 
 Regressions of a should are listed, and count only when the level asked for is should.
 """
@@ -38,11 +38,11 @@ HOLDS: Final = ("passed", "fixed")
 
 @dataclass(frozen=True)
 class Change:
-    """One requirement whose verdict or level is not what it was.
+    """One requirement whose outcome in two reports differs, or that one of them lacks.
 
     Args:
-      old: Its outcome in the old report; `None` if it is not in it.
-      new: Its outcome in the new report; `None` if it is not in it.
+      old: Its outcome in the old report; `None` if the report lacks it.
+      new: Its outcome in the new report; `None` if the report lacks it.
     """
 
     old: Outcome | None
@@ -50,10 +50,10 @@ class Change:
 
     @property
     def latest(self) -> Outcome:
-        """The newer of the two that is there.
+        """The new outcome, or the old one if the new report lacks the requirement.
 
         Raises:
-          ValueError: Neither is.
+          ValueError: Both are `None`.
         """
         outcome = self.new or self.old
         if outcome is None:
@@ -62,12 +62,12 @@ class Change:
 
     @property
     def level(self) -> str:
-        """Must if either report says so: a requirement is not excused by lowering its level."""
+        """`must` if it is a must in either report, so that lowering a level excuses nothing."""
         levels = {one.level for one in (self.old, self.new) if one}
         return "must" if "must" in levels else "should"
 
     def __str__(self) -> str:
-        """One line: id, level, what became of the verdict, title, and what it waits for."""
+        """One line: id, level, old and new verdict, title, and the requirements that block it."""
         old, new = (one.verdict if one else "absent" for one in (self.old, self.new))
         step = old if old == new else f"{old} -> {new}"
         if self.old and self.new and self.old.level != self.new.level:
@@ -83,14 +83,14 @@ class Comparison:
     """The changes from one report to the next, each in exactly one group.
 
     Args:
-      old: What is vouched for.
-      new: What is to be accepted.
-      regressions: What the old report vouched for and the new one does not.
-      consequences: Regressions that wait for another one.
-      improvements: What holds now and did not.
-      added: Requirements that the old report does not have.
-      gone: Requirements that the new report does not have.
-      witnesses: What is broken as before, by another input or with another error.
+      old: The report to compare with.
+      new: The report to be accepted.
+      regressions: Requirements that held and do not now, and known failures that are broken now.
+      consequences: Regressions that are blocked by another one.
+      improvements: Requirements that hold now and did not.
+      added: Requirements that the old report lacks.
+      gone: Requirements that the new report lacks.
+      witnesses: Requirements with the same verdict but another counterexample.
       other: All other changes.
     """
 
@@ -139,11 +139,11 @@ class Comparison:
 
 
 def compare(old: Report, new: Report, *, allow_known: bool = False) -> Comparison:
-    """Sort what changed from `old` to `new` into groups; the module says what a regression is.
+    """Sort the changes from `old` to `new` into groups; the module defines a regression.
 
     Args:
-      old: What is vouched for: the last release, or the main branch.
-      new: What is to be accepted.
+      old: The report to compare with, such as one of the last release or of the main branch.
+      new: The report to be accepted.
       allow_known: Take a law that held and is now a known failure for no regression.
 
     Returns:

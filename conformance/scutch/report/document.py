@@ -1,4 +1,4 @@
-"""The JSON report: what one run of the judge found, as a document.
+"""The JSON report: the verdicts of one run of the judge, as a document.
 
 A `Report` is a header (suite, implementation, environment, profile, seed), one `Outcome` for each
 requirement, and a footer that says whether the run was complete. `write` and `load` are inverse;
@@ -40,11 +40,11 @@ class ReportError(Exception):
 
     Attributes:
       path: Of the report, the picture or the site.
-      problem: Where in it, what was found and what was expected.
+      problem: The place in it, the value found there, and the value expected.
     """
 
     def __init__(self, path: object, problem: str, action: str = "") -> None:
-        """Say what could not be done with a path, and why."""
+        """Name the path, the action that failed on it, and the reason."""
         self.path, self.problem = str(path), problem
         super().__init__(f"{action}{path}: {problem}")
 
@@ -54,7 +54,7 @@ class Product:
     """Something with a name and a version: the suite, or the implementation.
 
     Args:
-      name: As in `pip install NAME`, or what its adapter calls it.
+      name: As in `pip install NAME`, or the name that its adapter gives it.
       version: Of the release.
     """
 
@@ -104,7 +104,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The verdict on one requirement, with what broke it.
+    """The verdict on one requirement, with the inputs that break it.
 
     Args:
       id: Such as `metadata/box-axes/removing-undoes-adding`.
@@ -122,7 +122,7 @@ class Outcome:
       also: The smallest inputs that break it in other ways.
       replay: A command that breaks it again.
       script: A program that shows the counterexample without this suite; see `scutch reproduce`.
-      cost: What its laws took of the machine.
+      cost: The processor time, the compilations and the memory of its laws.
     """
 
     id: str
@@ -154,12 +154,12 @@ class Report:
 
     Args:
       suite: The scutch that judged.
-      implementation: What was judged.
-      environment: Where.
+      implementation: The implementation that was judged.
+      environment: Where the run took place.
       profile: How hard it was tried.
       seed: Of the search.
       level: The level that must hold.
-      requirements: What became of each; in any order.
+      requirements: The outcome of each requirement, in any order.
       complete: Whether every law that was to be tried was tried.
       shard: Which part of a divided run it is of; `None` where the run was not divided.
     """
@@ -176,7 +176,7 @@ class Report:
 
     @property
     def cost(self) -> Cost:
-        """What all laws took of the machine."""
+        """The processor time, the compilations and the memory of all laws."""
         return sum((each.cost for each in self.requirements), NO_COST)
 
     @classmethod
@@ -272,7 +272,7 @@ def write(report: Report, path: str | Path) -> None:
     """Write the report to `path`, whole or not at all; the same report gives the same bytes.
 
     Args:
-      report: What to write.
+      report: The report to write.
       path: Ends in `.json`. Missing folders are made.
 
     Raises:
@@ -292,8 +292,8 @@ def load(path: str | Path) -> Report:
     """The report at `path`, checked against the published schema.
 
     Raises:
-      ReportError: The file is missing, is not JSON, or departs from the schema; the message says
-        the file, the place in it, what was found and what was expected.
+      ReportError: The file is missing, is not JSON, departs from the schema, or has a requirement
+        twice. The message says the file, the place in it, and the values found and expected.
     """
     document = _parse(Path(path))
     found = document.get("schema") if isinstance(document, dict) else None
@@ -315,7 +315,7 @@ def load(path: str | Path) -> Report:
 
 
 def _of_today(report: Report) -> Report:
-    """The report with the ids of today, where it is one of 0.1; what became one has one verdict."""
+    """The report with today's ids; where several old ids are one now, the gravest outcome stays."""
     found: dict[str, Outcome] = {}
     for old in report.requirements:
         if old.id not in retired():

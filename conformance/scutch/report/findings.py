@@ -1,8 +1,8 @@
-"""What is not as it should be in a run, each at a line of a file: for tools that read a checkout.
+"""The unmet requirements of a run, each at a line of a file, for tools that read a checkout.
 
-A *finding* is a requirement that was broken, with a message and a place in the reader's own files:
+A *finding* is a requirement that was not met, with a message and a place in the reader's own files:
 the line of the implementation that raised the error, where that lies in the checkout; else the line
-that stands for what was judged, in an adapter or in a list of requirements that names the release.
+that stands for the implementation, in an adapter or in a file such as `requirements.txt`.
 
     for each in findings(load("fork.json"), Place.of("my_fork.py", "my-fork")):
         print(each.place, each.severity, each.message)
@@ -79,9 +79,9 @@ class Finding:
     """One requirement that was not met.
 
     Args:
-      outcome: What became of it.
+      outcome: The outcome of the requirement.
       severity: `error`, `warning` or `note`, as `Column.severity` has it.
-      place: Where it is shown, if anywhere.
+      place: The line at which it is shown; `None` for no line.
     """
 
     outcome: Outcome
@@ -118,7 +118,7 @@ def findings(report: Report, place: Place | None) -> Iterator[Finding]:
 
     Args:
       report: Of one run.
-      place: Where those are shown of which `Place.raising` knows no line.
+      place: The line for findings whose error no file of the checkout raised.
     """
     column = Column(str(report.implementation), report)
     for severity in _WEIGHT:

@@ -1,4 +1,4 @@
-"""What a job of GitHub Actions says of a run: annotations at a file, and a summary with a table.
+"""A run in a job of GitHub Actions: annotations at lines of files, and a summary with tables.
 
 print(annotations(report, Place.of("my_fork.py", "my-fork")))
 print(summary(report))
@@ -30,7 +30,8 @@ def annotations(report: Report, place: Place | None) -> str:
 
     Args:
       report: Of one run.
-      place: The file and line that they stand at; where left out, at the job.
+      place: The line for findings whose error no file of the checkout raised; with `None` these
+        stand at the job.
     """
     found = list(findings(report, place))
     lines = []
@@ -50,7 +51,7 @@ def _annotation(finding: Finding) -> str:
 
 
 def summary(report: Report) -> str:
-    """The headline, a table of the parts, and one of what is not as it should be, in Markdown.
+    """The headline, a table of the parts, and tables of the unmet requirements, in Markdown.
 
     Args:
       report: Of one run.

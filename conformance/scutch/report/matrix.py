@@ -1,4 +1,4 @@
-"""Requirements by implementations: what the table and the site both show.
+"""Requirements by implementations, for the terminal table and the site.
 
 A `Matrix` lines several reports up. Its rows are all requirements that any of them holds, in the
 contract's order; a `Column` is one report with its headline. The headline counts root causes: a
@@ -57,7 +57,7 @@ class Column:
 
     @cached_property
     def outcomes(self) -> Mapping[str, Outcome]:
-        """What this report says, by the id of the requirement."""
+        """The outcomes of this report, by the id of the requirement."""
         return {outcome.id: outcome for outcome in self.report.requirements}
 
     def verdict(self, identifier: str) -> str:
@@ -66,7 +66,7 @@ class Column:
 
     @property
     def root_causes(self) -> tuple[Outcome, ...]:
-        """What keeps the run from conforming in its own right, and does not follow from another."""
+        """The faults that keep the run from conforming and that do not follow from others."""
         return tuple(one for one in self.weighing("error") if one.verdict in FAULTS)
 
     @property
@@ -79,12 +79,12 @@ class Column:
         return tuple(one for one in self.report.requirements if self.severity(one) == severity)
 
     def severity(self, outcome: Outcome) -> str:
-        """How much what became of a requirement weighs.
+        """How grave an outcome is.
 
         Returns:
-          `error` for a root cause and for what is untested, `warning` for a departure from a
-          should, `note` for a known failure and for a consequence, and nothing for what is as it
-          should be.
+          `error` for a must that is broken, untested or unexpectedly passes, and `warning` for such
+          a should; where the run asks for shoulds, these are errors, too. `note` for a known
+          failure and for a blocked requirement. Nothing if it passed or is not claimed.
         """
         if outcome.verdict in ("known", "blocked"):
             return "note"
@@ -104,7 +104,7 @@ class Column:
         )
 
     def passed(self, level: str) -> int:
-        """How many of them it meets; one that was expected to fail and passes is among them."""
+        """How many requirements of a level are `passed` or `fixed`."""
         return sum(
             one.level == level and one.verdict in ("passed", "fixed")
             for one in self.report.requirements
@@ -112,7 +112,7 @@ class Column:
 
     @property
     def headline(self) -> str:
-        """The run in one line: what holds, the root causes, and what follows from them."""
+        """The run in one line: how many requirements hold, root causes, and other verdicts."""
         parts = [f"{self.passed('must')} of {self.claimed('must')} must"]
         if self.claimed("should"):
             parts.append(f"{self.passed('should')} of {self.claimed('should')} should")
@@ -169,7 +169,7 @@ class Group:
 
     @property
     def title(self) -> str:
-        """What the group is about, in a few words."""
+        """The subject of the group, in a few words."""
         return about(self.name)
 
     @property
@@ -216,7 +216,7 @@ class Matrix:
 def matrix(reports: Sequence[Report]) -> Matrix:
     """Line the reports up: groups and requirements in the order of the catalogue.
 
-    Level and title of a row are those of the first report that has it.
+    A row takes its level and its title from the first report that has the requirement.
     """
     columns = tuple(map(Column, _labels(reports), reports))
     outcomes: dict[str, Outcome] = {}

@@ -1,7 +1,7 @@
 """One report of the reports of shards: `scutch run --shard 3/8`, then `scutch merge`.
 
-Shards judge different requirements, in one way. So their verdicts stand side by side, and the
-merged report is that of one run of all requirements, provided that every shard is there once.
+Shards judge different requirements with the same settings. So the merged report holds the outcomes
+of all shards, and equals the report of one run of all requirements if every shard is given once.
 """
 
 from collections import Counter
@@ -16,18 +16,18 @@ _EQUAL = ("suite", "implementation", "environment", "profile", "seed", "level")
 
 
 def merged(reports: Mapping[str, Report]) -> tuple[Report, tuple[str, ...]]:
-    """The report of all shards together, and what is missing or too much.
+    """The report of all shards together, and the reasons why it is not complete.
 
     Args:
       reports: At least one, by its path.
 
     Returns:
-      The report, which is complete if every shard is there once and was not cut short; and a
-      sentence for each reason why it is not.
+      The report, which is complete if every shard is given once and was not cut short; and a
+      sentence for each reason why it is not complete.
 
     Raises:
-      ReportError: One is no report of a shard, or is of a run that judged something else, or in
-        another way.
+      ReportError: One is no report of a shard, or its suite, implementation, environment, profile,
+        seed, level or number of shards or requirements differs from the first one's.
     """
     first_path, first = next(iter(reports.items()))
     for path, report in reports.items():

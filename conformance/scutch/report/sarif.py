@@ -1,9 +1,10 @@
-"""A report as SARIF 2.1.0, the form in which tools of static analysis say what they found.
+"""A report as SARIF 2.1.0, the form in which tools of static analysis write their findings.
 
     publish(text(load("fork.json"), Place.of("my_fork.py", "my-fork")), Path("fork.sarif"))
 
-A requirement is a *rule*, and what is not as it should be a *result*. SARIF wants a place in a file
-for each; all have the one that stands for the implementation.
+An unmet requirement is a *rule*, and its finding is a *result*. GitHub wants a place in a file for
+each result: the line that raised the error, where that lies in the checkout, else the line that
+stands for the implementation.
 """
 
 import json
@@ -23,7 +24,8 @@ def text(report: Report, place: Place | None) -> str:
 
     Args:
       report: Of one run.
-      place: Of every result; GitHub shows no result without.
+      place: The line for findings whose error no file of the checkout raised; GitHub shows no
+        result without a place.
     """
     found = list(findings(report, place))
     rules = [_rule(each.outcome) for each in found]
@@ -44,7 +46,7 @@ def text(report: Report, place: Place | None) -> str:
 
 
 def _rule(outcome: Outcome) -> dict[str, Any]:
-    """What a requirement asks for, and how much it weighs."""
+    """The rule of a requirement, with its id, its title, its group and its level."""
     return {
         "id": outcome.id,
         "shortDescription": {"text": visible(outcome.title)},
@@ -54,7 +56,7 @@ def _rule(outcome: Outcome) -> dict[str, Any]:
 
 
 def _result(finding: Finding, index: int) -> dict[str, Any]:
-    """What became of it. `index` is that of its rule."""
+    """The result of a finding; `index` is the index of its rule."""
     result: dict[str, Any] = {
         "ruleId": finding.outcome.id,
         "ruleIndex": index,

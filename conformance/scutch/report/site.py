@@ -1,9 +1,9 @@
 """The static site: a matrix of requirements by implementations, and a page for each requirement.
 
 Every page stands alone: its style is inside it, and its content security policy forbids the browser
-to load anything and to run any script but two of ours: the search of the first page, and what
-copies a program. So it opens from disk and shows what an implementation said without ever obeying
-it.
+to load anything and to run any script but two of ours: the search of the first page, and the button
+that copies a program. So a page opens from disk, and text that an implementation chose is shown and
+never run.
 """
 
 import functools
@@ -45,9 +45,9 @@ def write(
     deleted.
 
     Args:
-      reports: What to show, in the order of the columns.
-      catalogue: Where text, domain and source of the requirements come from; one that is not in it
-        is shown with what the reports say.
+      reports: The reports to show, in the order of the columns.
+      catalogue: The source of the requirements' text, domain and documents. A requirement that is
+        not in it is shown with the title and the level of the reports.
       folder: Made when missing.
       above: Address of a page that this site belongs to, as seen from the folder.
 
@@ -122,7 +122,7 @@ def render(
 
 @functools.cache
 def search() -> str:
-    """The script of the first page, which shows the requirements that hold what was typed."""
+    """The script of the first page, which shows the requirements that contain all typed words."""
     return _own("search.js")
 
 
@@ -152,7 +152,7 @@ def pages(
 
     Args:
       lined_up: The reports.
-      texts: What the search finds beside id and title, by the id of the requirement.
+      texts: The texts that the search reads beside id and title, by the id of the requirement.
       above: As in `write`.
 
     Returns:
@@ -179,7 +179,7 @@ def pages(
 
 
 def templates(*loaders: jinja2.BaseLoader, style: str = "") -> jinja2.Environment:
-    """Templates that escape everything, refuse undefined names and show what is invisible.
+    """Templates that escape all text, refuse undefined names and show invisible characters.
 
     Args:
       loaders: Of templates that extend `base.html.jinja`.
@@ -210,7 +210,7 @@ def _visible(value: Any) -> str:
 
 
 def _code(text: str) -> Markup:
-    """One line of prose, with what stands between backticks set as code."""
+    """One line of prose, with the text between backticks set as code."""
     parts = re.split(r"`([^`]+)`", visible(text))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if index % 2 else escape(part)

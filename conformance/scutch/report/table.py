@@ -1,4 +1,4 @@
-"""The terminal table: requirements by implementations, the headlines, and what to run next.
+"""The terminal table: requirements by implementations, the headlines, and commands to run next.
 
 show([load("reference.json"), load("flax.json")])
 """

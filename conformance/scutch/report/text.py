@@ -30,10 +30,10 @@ def publish(text: str, path: Path) -> None:
 
     Args:
       text: Written as UTF-8, half of a character as its escape; lines end as they do in it.
-      path: Of a file, which is replaced if it is there.
+      path: The file to write; an older file is replaced.
 
     Raises:
-      OSError: The place cannot be written; what was there before is still there.
+      OSError: The file cannot be written; an older file at `path` is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -7,11 +7,11 @@ with exit code 1 while the fault is there, 0 when it is gone, and 2 for any othe
 frames it as the text of an upstream issue. Where none can be written `NotReproducible` says why.
 
 There is no template for a law. The law is run once more on its smallest input, from a text that is
-rewritten so that a *tape* notes each thing it does outside the suite (`rewriting`, `tape`). What
-the failed comparison depends on is written down as straight-line code (`writing`, `sources`,
-`names`, `layout`), and a draft counts only once it was run and failed, and once more, with the
-reference in the place of the library, and did not fail (`search`, `checking`). A known failure
-of which no draft comes right has a program that a person wrote, which is tried like a draft.
+rewritten so that a *tape* notes each operation it does outside the suite (`rewriting`, `tape`). The
+operations on which the failed comparison depends are written as straight-line code (`writing`,
+`sources`, `names`, `layout`). A draft is accepted only if it fails when it is run, and does not
+fail when the reference replaces the library (`search`, `checking`). A known failure for which no
+draft is accepted has a program that a person wrote, which is tried like a draft.
 """
 
 import json
@@ -48,7 +48,7 @@ class NotReproducible(Exception):
     """
 
     def __init__(self, requirement: str, problem: str) -> None:
-        """Say what was tried, and why it failed."""
+        """Name the requirement, and say why it has no script."""
         self.requirement, self.problem = requirement, problem
         super().__init__(f"no script for {requirement}: {problem}")
 
@@ -139,8 +139,8 @@ def issue(requirement: str, text: str, cause: "Cause | None" = None) -> str:
 
     Args:
       requirement: The identifier of the requirement.
-      text: What `script` returned.
-      cause: Where it is known, the fault is the title, and what users suffer comes first.
+      text: A program with its heading, as `script` returns it.
+      cause: Its fault becomes the title, and its effect on users and its place come first.
 
     Returns:
       Markdown with a title, the requirement's text and its source, and the program.

@@ -1,7 +1,7 @@
 """Drafts of a script, tried in new processes.
 
 `Nursery` forks before JAX has looked for devices. Each draft then runs in a child of that fork,
-which has all modules and no state: once as it is, and once with the reference's namespaces in the
+which has all modules and no state: once unchanged, and once with the reference's namespaces in the
 place of the modules that it imports.
 """
 
@@ -40,12 +40,12 @@ class Anything:
     """All names of an implementation, whatever the namespace."""
 
     def __init__(self, implementation: Implementation, alias: str = "") -> None:
-        """Keep it.
+        """Order the namespaces of an implementation by the alias that a script uses.
 
         Args:
-          implementation: Whose names they are.
-          alias: What a script calls the module that this stands for: `Embed` is Linen's in `nn`,
-            and elsewhere the one of NNX.
+          implementation: The one whose namespaces are searched.
+          alias: The script's name for the module that this object replaces. It decides the
+            namespace that is searched first: in `nn`, `Embed` is Linen's; elsewhere it is NNX's.
         """
         self._implementation = implementation
         self._spaces = sorted(_SPACES, key=lambda name: name != _SPACE_OF.get(alias))
@@ -101,7 +101,7 @@ class Nursery:
 
 
 def _serve(requests: Any, answers: Any, reference: Implementation) -> None:
-    """Run what comes, each in a child."""
+    """Read requests until the pipe is closed; run each script in a child and answer its outcome."""
     while True:
         try:
             source, aliases = pickle.load(requests)
@@ -137,7 +137,7 @@ def _run(source: str, aliases: Mapping[str, str], reference: Implementation) -> 
         contextlib.redirect_stderr(out),
         warnings.catch_warnings(),
     ):
-        warnings.simplefilter("ignore")  # A warning is not what the script has to say.
+        warnings.simplefilter("ignore")  # `printed` is quoted in the heading: no warnings there.
         try:
             exec(compile(source, "script.py", "exec"), space)
         except SystemExit as stop:

@@ -1,4 +1,4 @@
-"""What a tape consists of: events, the blocks that they stand in, and their operands.
+"""The parts of a tape: events, the blocks that hold them, and their operands.
 
 An *event* is one operation that was done outside the suite. Its operands are *expressions*: the
 result of an earlier event, a part of one, a literal, a container of such, a name that can be
@@ -15,7 +15,7 @@ class Expression:
 
     @property
     def inner(self) -> tuple["Expression", ...]:
-        """The expressions that it is made of; what a function does is not among them."""
+        """The expressions directly inside this one; the body of a function is not among them."""
         return ()
 
 
@@ -25,7 +25,7 @@ class Ref(Expression):
 
     Args:
       event: The event.
-      path: The indices and keys that lead to the part; `raised` for what the event raised.
+      path: The indices and keys that lead to the part; `raised` for the error of the event.
     """
 
     event: "Event"
@@ -34,7 +34,7 @@ class Ref(Expression):
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A value that can be written down as it is."""
+    """A value that is written as its own text, such as a number or an array."""
 
     value: Any
 
@@ -45,7 +45,7 @@ class Display(Expression):
 
     Args:
       kind: `tuple`, `list`, `set`, `frozenset`, `dict` or `slice`.
-      parts: What is in it; for a dictionary keys and values in turn.
+      parts: Its items; for a dictionary, keys and values in turn; for a slice, its three bounds.
     """
 
     kind: type
@@ -53,7 +53,7 @@ class Display(Expression):
 
     @property
     def inner(self) -> tuple[Expression, ...]:
-        """What is in the container."""
+        """The items of the container."""
         return self.parts
 
 
@@ -82,9 +82,9 @@ class Partial(Expression):
     """A `functools.partial`.
 
     Args:
-      function: What it calls.
-      arguments: By position.
-      named: By name.
+      function: The function that it calls.
+      arguments: The arguments that it holds by position.
+      named: The arguments that it holds by name.
     """
 
     function: Expression
@@ -93,13 +93,13 @@ class Partial(Expression):
 
     @property
     def inner(self) -> tuple[Expression, ...]:
-        """The function, and what it is given."""
+        """The function, and the arguments that the partial holds."""
         return self.function, *self.arguments, *(value for _, value in self.named)
 
 
 @dataclass(frozen=True)
 class Unknown(Expression):
-    """A value of which nobody knows where it came from."""
+    """A value of the suite without an origin; no script can write it."""
 
     value: Any
 
@@ -113,7 +113,7 @@ class Block:
 
     Args:
       parent: The block around it.
-      events: What was done.
+      events: The events of this block, in the order in which they ran.
       is_function: Whether it hides its names from the block around it.
     """
 
@@ -141,18 +141,19 @@ class Event:
 
     Args:
       kind: `call`, `method`, `attribute`, `item`, `compare`, `combine`, `turn`, `set attribute`,
-        `set item`, `delete item`, `with`, `display`, `parameter`, `alike` or `iterate`.
-      block: Where it was done.
-      operands: What it was done with.
-      name: Of the method or attribute, or the sign of the operation.
+        `set item`, `delete item`, `with`, `display`, `parameter`, `alike` or `truth`; `return` for
+        the end of a function in a script.
+      block: The block that holds it.
+      operands: The values that it used: a function and its arguments, an owner, or two sides.
+      name: Of the method, attribute or parameter, or the sign of the operation.
       named: Arguments by name.
-      result: What came of it.
-      error: What it raised.
+      result: The value that it returned.
+      error: The exception that it raised.
       tainted: Whether the implementation had a part in it.
       body: Of a `with`.
       hint: A name for its result.
       number: Its place among all events of the tape.
-      values: What was compared by `alike`, as it was then.
+      values: For `alike`, the two values that were compared.
     """
 
     kind: str
@@ -177,14 +178,14 @@ class Event:
 
 @dataclass(eq=False)
 class Record:
-    """What a function of the suite did when it was called from outside.
+    """One call of a function of the suite by outside code.
 
     Args:
-      key: Its code, and the identities of what it encloses.
-      name: Its own.
-      parameters: Their names.
-      block: What it did.
-      returned: What it returned.
+      key: The function's code, and the identities of the variables in its closure.
+      name: The name of the function.
+      parameters: The names of its parameters.
+      block: The events of the call.
+      returned: The value that the call returned, as an expression.
       caller: The event in which it was called.
     """
 
@@ -197,7 +198,7 @@ class Record:
 
 
 def within(expression: Expression) -> Iterator[Expression]:
-    """An expression and those that it is made of, at any depth."""
+    """An expression and all expressions inside it, at any depth."""
     yield expression
     for each in expression.inner:
         yield from within(each)

@@ -1,7 +1,7 @@
-"""What kind of value a tape has before it: a literal, the suite's own, or outside code's.
+"""Tests by which a tape sorts values: literals, the suite's own, and values of outside code.
 
-    is_literal(np.ones(2))     # True: `sources` writes it down as it is
-    is_suite(test_a_box)       # True: what it does is followed
+    is_literal(np.ones(2))     # True: `names` writes it down as it is
+    is_suite(test_a_box)       # True: the tape notes the operations inside of it
     has_identity(3)            # False: another 3 is no other value
 
 Of the suite are the rooms that are rewritten: `inputs`, `lawkit` and `laws`.
@@ -41,7 +41,7 @@ def is_plain(value: Any) -> bool:
 
 
 def is_literal(value: Any) -> bool:
-    """Whether `sources` can write a value down without what made it."""
+    """Whether `names` can write a value as text, without the event that made it."""
     kinds: tuple[Any, ...] = (
         np.ndarray, np.generic, np.dtype, jax.sharding.PartitionSpec, jax.sharding.Mesh,
         jax.sharding.NamedSharding, jax.ShapeDtypeStruct,
@@ -88,5 +88,5 @@ def is_inlined(function: Any) -> bool:
 
 
 def spread(value: Any) -> Any:
-    """A generator of the suite as a list: what it does is noted before the call that takes it."""
+    """A list of a generator's items, so that its events are noted before the call that takes it."""
     return list(value) if isinstance(value, types.GeneratorType | map | zip | filter) else value

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # Not imported: the room holds modules that `process` rewrite
 
 WIDTH = 96
 SAID = 3
-"""How many lines of what a script prints are shown in its heading."""
+"""How many lines of a script's output are shown in its heading."""
 
 DEVICES = (
     'os.environ.update(JAX_PLATFORMS="cpu", XLA_FLAGS="--xla_force_host_platform_device_count=8")'
@@ -130,10 +130,10 @@ def heading(
     """The docstring of a script.
 
     Args:
-      requirement: Is shown by the script to be broken.
+      requirement: The requirement that the script shows to be broken.
       versions: Of the implementation, JAX, NumPy and Python.
-      told: What the script prints when it is run.
-      cause: Of the failure, where it is known: fault and effect come first.
+      told: The output of the script when it is run.
+      cause: Of the failure, where it is known; its fault and its effect come first.
 
     Returns:
       The docstring, with its quotes.
@@ -153,7 +153,7 @@ def heading(
 
 
 def said(told: str) -> list[str]:
-    """What a script prints, shortened, and without the folders of the machine that ran it."""
+    """The first `SAID` lines of a script's output, without the folders of the machine."""
     told = without_folders(told)
     lines = [part for line in told.splitlines()[:SAID] for part in _filled(line)]
     return lines[:SAID] if len(lines) <= SAID else [*lines[: SAID - 1], f"{lines[SAID - 1]} ..."]

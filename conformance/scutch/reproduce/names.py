@@ -1,4 +1,4 @@
-"""The names by which a script imports what a law used, and values as Python's text.
+"""The names and imports by which a script reaches a value, and values as Python's text.
 
 names = Names(implementation)
 names.of(implementation.nnx.Param)      # 'nnx.Param', and `names.imports` has its import
@@ -40,10 +40,10 @@ LIBRARIES = {
     "gc": ("gc", "import gc"),
     "weakref": ("weakref", "import weakref"),
 }
-"""Modules whose public names a script uses, with what they are called there."""
+"""Modules whose public names a script may use, with their alias and their import there."""
 
 ALIASES = {"linen": "nn", "spmd": "spmd", "variables": "bridge_variables"}
-"""What users call modules of the implementation, where it is not their own name."""
+"""The aliases of an implementation's modules that differ from the modules' own names."""
 
 LONGEST = 4000
 """The longest text of a value that is written into a script."""
@@ -63,13 +63,13 @@ class Nameless(Exception):
 
 
 class Names:
-    """Names of what the implementation, JAX, NumPy and Python define, and their imports."""
+    """Names of values that the implementation, JAX, NumPy or Python defines, and their imports."""
 
     def __init__(self, implementation: Implementation) -> None:
         """Find the modules of an implementation.
 
         Args:
-          implementation: The one that the script is about.
+          implementation: The implementation that scripts import.
         """
         self.imports: dict[str, None] = {}
         self.aliases: dict[str, str] = {}

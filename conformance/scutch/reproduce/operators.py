@@ -1,4 +1,4 @@
-"""Python's operators by the names of its `ast`: the sign of each, and what it does.
+"""Python's operators by the names of its `ast`: the sign of each, and its function.
 
 COMPARISONS["NotIn"]      # ("not in", and a function of two operands)
 OPPOSITES["not in"]       # "in"

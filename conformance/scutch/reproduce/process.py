@@ -2,8 +2,8 @@
 
 It reads a request as JSON from its standard input, `{"requirement": ..., "call": ..., "where":
 ..., "program": ...}`, and writes `{"script": ..., "told": ...}`, or `{"problem": ...}`, to its
-standard output. It is a process of its own because the laws that it imports are not the ones that
-judge.
+standard output. It is a process of its own because it imports the laws in rewritten form, and a
+judge needs them as written.
 """
 
 import contextlib
@@ -41,16 +41,16 @@ def main() -> None:
 
 
 def answer(requirement: str, call: str, where: str, program: str | None = None) -> tuple[str, str]:
-    """A script without its heading, and what it says when it is run.
+    """A script without its heading, and the output of its run on the implementation.
 
     Args:
       requirement: The identifier of a requirement that fails.
       call: The call of a law that breaks it.
       where: How the implementation is found, as `implementation.load` takes it.
-      program: What a person wrote, to be tried in place of what is made from the law.
+      program: A program that a person wrote. It is tried, and no script is made from the law.
 
     Returns:
-      The script, and what it printed.
+      The script, and its output.
 
     Raises:
       Nameless: No script can be written; the message says why.
@@ -73,7 +73,7 @@ def answer(requirement: str, call: str, where: str, program: str | None = None) 
 
 
 def versions(where: str) -> str:
-    """The releases of an implementation and of what it runs on, in words."""
+    """The releases of an implementation, of JAX, of NumPy and of Python, in one sentence."""
     found = load(where)
     python = platform.python_version()
     return (
@@ -85,16 +85,16 @@ def versions(where: str) -> str:
 def record(
     tape: Tape, implementation: Implementation, requirement: str, call: str
 ) -> BaseException | None:
-    """Try a law on one input while a tape notes what it does.
+    """Try a law on one input while a tape notes its operations.
 
     Args:
-      tape: The one that `rewriting.install` was given.
+      tape: The tape that was passed to `rewriting.install`.
       implementation: The one under judgment.
-      requirement: What the law is about.
+      requirement: The identifier of the requirement that the law tests.
       call: The call of the law.
 
     Returns:
-      What broke the law; `None` if nothing did.
+      The exception that the law or the builder of its input raised; `None` if neither raised.
     """
     from scutch.inputs import keys
 
@@ -125,10 +125,10 @@ def law_named(name: str, requirement: str) -> Any:
 
     Args:
       name: As a call begins, such as `test_boxes_survive_pickling[logical]`.
-      requirement: What it tries.
+      requirement: The identifier of the requirement that the law tests.
 
     Raises:
-      Nameless: There is none.
+      Nameless: No law has this name and tests this requirement.
     """
     from scutch.judging import suite
 

@@ -1,15 +1,15 @@
-"""Laws and builders of inputs, rewritten so that a `Tape` sees what they do.
+"""Laws and builders of inputs, rewritten so that a `Tape` sees their operations.
 
 `install(tape)` makes the import system compile the modules of `ROOMS` from a changed syntax tree:
 every call, attribute, item, comparison and operation in them goes through the tape, which does the
-same and keeps note:
+operation and notes it as an event:
 
     added = box.add_axis(-1, {meta.PARTITION_NAME: name})
 
 becomes `added = _tape_.named('added', _tape_.method(box, 'add_axis', (-1, ...), {}))`. Python
-still runs the law, so loops, branches and helper functions of the suite need no treatment: what is
-noted is what was done. Error messages, annotations and patterns stay as they are. An `assert`
-becomes an `if`, for a law may have to be tried under `python -O`.
+still runs the law, so loops, branches and helper functions of the suite need no treatment: the tape
+notes only the operations that ran. Error messages, annotations and patterns stay as they are. An
+`assert` becomes an `if`, because a law may have to be tried under `python -O`.
 """
 
 import ast
@@ -24,7 +24,8 @@ ROOMS = ("scutch.inputs", "scutch.lawkit", "scutch.laws")
 """The packages that are rewritten."""
 
 ATOMIC = ("scutch.lawkit.equality.alike", "scutch.lawkit.domain", "scutch.lawkit.marks.reached")
-"""What is left as it is: the tape knows `alike` itself, and the others say nothing of a fault."""
+"""Functions and modules that are not rewritten: `Tape.alike` notes a call of `alike` as one event,
+and the others have no part in a fault."""
 
 _TAPE = "_tape_"
 _UNTOUCHED = ("super", "locals", "globals")
@@ -34,7 +35,7 @@ def install(tape: Any) -> None:
     """Rewrite every module of `ROOMS` that is imported from now on.
 
     Args:
-      tape: What the rewritten code calls; a `tape.Tape`.
+      tape: The `tape.Tape` whose methods the rewritten code calls.
 
     Raises:
       RuntimeError: One of them is imported already.
@@ -92,7 +93,7 @@ def _lazy(value: ast.expr) -> ast.Lambda:
 
 
 class Unannotated(ast.NodeTransformer):
-    """Visits what runs of an annotated assignment: its value, and no annotation."""
+    """Visits the value of an annotated assignment, and leaves its annotation alone."""
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         """Visit the value, if there is one."""
@@ -113,7 +114,7 @@ class _Rewriter(Unannotated):
         found = map(self.visit, statements)
         return [one for each in found for one in (each if isinstance(each, list) else [each])]
 
-    # ------------------------------------------------------------------ what stays as it is
+    # ------------------------------------------------------------------ parts left as they are
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         return ast.copy_location(_call("quietly", _lazy(node)), node)
@@ -198,7 +199,7 @@ class _Rewriter(Unannotated):
         return node
 
     def _unpacked(self, target: ast.Tuple, value: ast.expr, node: ast.Assign) -> Any:
-        """An assignment to several targets; those that are no names are stored one by one."""
+        """An assignment to several targets; attributes and items among them are set one by one."""
         stores: list[ast.stmt] = []
         names = []
         for number, part in enumerate(target.elts):
@@ -330,7 +331,7 @@ class _Rewriter(Unannotated):
 
 
 def _own_nodes(node: ast.AST) -> list[ast.AST]:
-    """A node and those below it that are in no other function."""
+    """A node and the nodes below it, without the bodies of inner functions."""
     inner = (ast.FunctionDef, ast.Lambda, ast.ClassDef)
     below = [] if isinstance(node, inner) else list(ast.iter_child_nodes(node))
     return [node, *(n for child in below for n in _own_nodes(child))]

@@ -1,8 +1,9 @@
 """The search for a script that shows a fault: drafts are tried until one does.
 
-A draft is right if it fails on the implementation in the way that is meant, and ends well on the
-reference, which has not the fault. First come drafts with only what the failed comparison depends
-on; then with all that may have changed something, of which as much is left out as can be.
+A draft is right if it exits with 1 on the implementation and with 0 on the reference, which does
+not have the fault. For each ending, the first draft holds only the events on which the failed
+comparison depends. If it is not right, the next draft adds every event that may have changed a
+value. If that draft is right, events are removed from it as long as it stays right.
 """
 
 import traceback
@@ -26,19 +27,19 @@ _GUARDS = 3
 def search(
     tape: Tape, error: BaseException, implementation: Implementation, nursery: Nursery
 ) -> tuple[str, str]:
-    """Find a script.
+    """Find a script that fails on the implementation and not on the reference.
 
     Args:
-      tape: What the law did.
-      error: What it raised.
+      tape: The events of the law's run.
+      error: The exception that the law raised.
       implementation: The one that the script is about.
-      nursery: Where drafts are run.
+      nursery: The process that runs the drafts.
 
     Returns:
-      The script without its heading, and what it says when it is run.
+      The script without its heading, and the output of its run on the implementation.
 
     Raises:
-      Nameless: None was found; the message has the last reasons.
+      Nameless: No draft is right; the message has the first four reasons, each once.
     """
     trials = Trials(tape, implementation, nursery)
     for ending in endings(tape, error):
@@ -51,18 +52,18 @@ def search(
 
 
 def tried(source: str, implementation: Implementation, nursery: Nursery) -> tuple[str, str]:
-    """A program that a person wrote, and what it says when it is run.
+    """A program that a person wrote, and the output of its run on the implementation.
 
     Args:
       source: The program, without a heading.
       implementation: The one that it is about.
-      nursery: Where it is run.
+      nursery: The process that runs it.
 
     Returns:
       As `search`.
 
     Raises:
-      Nameless: It does not fail, or fails on the reference, too.
+      Nameless: It does not exit with 1, or does not exit with 0 on the reference.
     """
     source = prepared(source)
     own = nursery.run(source)
@@ -79,11 +80,13 @@ def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
     """The ways in which a script may end, the likeliest first.
 
     Args:
-      tape: What the law did.
-      error: What it raised.
+      tape: The events of the law's run.
+      error: The exception that the law raised.
 
     Yields:
-      Endings: first what was raised or asked last.
+      Endings: the event that raised `error`, alone, if there is one. Else the last call, if the law
+      wanted it to be refused; then the last events that raised or gave an answer, the latest first;
+      then other calls that returned, if the message of `error` says `refuse`.
     """
     held = tape.known.get(id(error))
     if held is not None and held[0] is error:
@@ -114,7 +117,7 @@ def endings(tape: Tape, error: BaseException) -> Iterator[Ending]:
 
 
 def raised_in(event: Event) -> Event | None:
-    """The event that raised, where another one only asks whether it did."""
+    """The event whose error an `is None` comparison checks; `None` for any other comparison."""
     match event.kind, event.name, event.operands:
         case "compare", "is" | "is not", (Ref(cause, path), Literal(None)) if path:
             return cause if isinstance(cause.error, Exception) and path[0] == RAISED else None
@@ -122,15 +125,15 @@ def raised_in(event: Event) -> Event | None:
 
 
 class Trials:
-    """Drafts of one script, and why they did not do."""
+    """Drafts of one script, and why they were rejected."""
 
     def __init__(self, tape: Tape, implementation: Implementation, nursery: Nursery) -> None:
-        """Try nothing yet.
+        """Start with no draft and no problem.
 
         Args:
-          tape: What the law did.
+          tape: The events of the law's run.
           implementation: The one that the script is about.
-          nursery: Where drafts are run.
+          nursery: The process that runs the drafts.
         """
         self.tape, self.implementation, self.nursery = tape, implementation, nursery
         self.problems: list[str] = []
@@ -139,11 +142,11 @@ class Trials:
         """Write a draft and run it.
 
         Args:
-          ending: What it ends with.
-          effects: What is done for what it changes.
+          ending: The event that ends the draft, and how.
+          effects: Events that the draft includes because they may change a value.
 
         Returns:
-          The script and what it said; `None` if it is not right.
+          The script and its output; `None` if the draft cannot be written or is not right.
         """
         try:
             draft = Draft(self.tape, self.implementation, ending, effects)
@@ -163,7 +166,7 @@ class Trials:
         return source, own.printed
 
     def writable(self, ending: Ending) -> list[Event]:
-        """What may have changed something before the end, and can be written."""
+        """The events before the end that may have changed a value and that can be written."""
         found = []
         for effect in possible_effects(self.tape, ending.event):
             try:
@@ -174,14 +177,14 @@ class Trials:
         return found
 
     def shortened(self, ending: Ending, effects: list[Event]) -> tuple[str, str] | None:
-        """A right draft with as few effects as will do.
+        """A right draft with few effects.
 
         Args:
-          ending: What it ends with.
-          effects: All that may be needed.
+          ending: The event that ends the draft, and how.
+          effects: All events that the draft may need.
 
         Returns:
-          As `run`; `None` if not even all effects do.
+          As `run`; `None` if the draft with all effects is not right.
         """
         found = self.run(ending, effects)
         size = len(effects)

@@ -1,11 +1,11 @@
 """Functions and classes of the suite as they would stand in a script.
 
 A function that nothing called, and a class that a law hands to the implementation, are written from
-the suite's own text: without docstrings and annotations, without methods that were not called, and
-with each name of the suite replaced by what it stood for.
+the suite's own text: without docstrings and annotations, without methods that were not called,
+and with an expression in the place of each name of the suite.
 
     found = Source(kind, tape, implementation)
-    found.names      # what its free names stand for, as expressions
+    found.names      # an expression for each of its free names
     found.text({'nnx': 'nnx'})
 """
 
@@ -30,12 +30,12 @@ class Source:
     """The text of one function or class."""
 
     def __init__(self, value: Any, tape: Tape, implementation: Implementation) -> None:
-        """Read it, and find what its names stand for.
+        """Parse the text, and resolve each of its free names to an expression.
 
         Args:
           value: A function or a class of the suite.
-          tape: Says which methods were called.
-          implementation: Whose namespaces the suite's `nnx`, `linen` and so on are.
+          tape: Knows which functions ran; methods that did not run are left out.
+          implementation: Its namespaces replace the suite's `nnx`, `linen` and so on.
         """
         self.value, self.tape, self.implementation = value, tape, implementation
         self.name = str(value.__name__)
@@ -74,10 +74,13 @@ class Source:
                 yield name, cell.cell_contents
 
     def meaning(self, name: str) -> Any:
-        """What a name of the text stands for.
+        """The value of a free name of the text.
+
+        It is sought in the closure, the module, the namespaces of the implementation, and the
+        builtins, in this order.
 
         Raises:
-          Nameless: Nobody knows.
+          Nameless: None of these has the name.
         """
         if name in self.closure:
             return self.closure[name]
@@ -95,10 +98,10 @@ class Source:
         raise Nameless(f"{name!r} in the text of {self.value!r}")
 
     def text(self, words: Mapping[str, str]) -> list[str]:
-        """Its lines.
+        """The lines of the function or class.
 
         Args:
-          words: The text that stands for each of `names`.
+          words: The text to write for each key of `names`.
         """
 
         class Put(ast.NodeTransformer):
@@ -156,7 +159,7 @@ class _Pruner(ast.NodeTransformer):
 
 
 class _Resolver(Unannotated):
-    """Finds what names stand for; a name that is a namespace is resolved with its attribute."""
+    """Resolves names to expressions; a name of a namespace is resolved with its attribute."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

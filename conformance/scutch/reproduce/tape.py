@@ -1,13 +1,13 @@
-"""What a law did outside the suite, noted as a straight-line program.
+"""The operations of a law outside the suite, noted as a straight-line program.
 
 While a law runs from its rewritten text (see `rewriting`), its `Tape` notes an `Event` for each
 operation that leaves the suite: a call of the implementation, of JAX or NumPy, a method or an
-attribute of what these returned, a comparison. An operand of an event is an `Expression`: the
-result of an earlier event, a part of one, a literal, a container of such, a name that can be
-imported, or a function, whose body is what it did when it was first called from outside.
+attribute of a value that these returned, a comparison. An operand of an event is an `Expression`:
+the result of an earlier event, a part of one, a literal, a container of such, a name that can be
+imported, or a function, whose body holds the events of its first call by outside code.
 
-An event is *tainted* if the implementation had a part in it. The last tainted event before a law
-fails is what it failed on.
+An event is *tainted* if the implementation had a part in it. A law is taken to fail on the last
+tainted event before its error.
 """
 
 import dataclasses
@@ -48,7 +48,8 @@ from scutch.reproduce.kinds import (
 from scutch.reproduce.operators import COMBINATIONS, COMPARISONS, IN_PLACE, TURNS
 
 UNNOTED = (zip, map, enumerate, next, any, all, filter, range, super, print, id, min, max)
-"""What hands on the values that it is given; `sum` and `getattr` are noted as what they do."""
+"""Builtins that pass values on; their calls are not noted. `sum` is noted as additions, and
+`getattr` as an attribute."""
 QUESTIONS = (
     len,
     isinstance,
@@ -63,7 +64,7 @@ QUESTIONS = (
     float,
     callable,
 )
-"""What changes nothing."""
+"""Builtins that change no argument; a call is noted only if its first argument has an origin."""
 MAKERS = (list, tuple, dict, set, frozenset, sorted)
 _PASSED_ON = ("items", "values", "keys")
 _MUTATIONS = ("append", "extend", "insert", "add", "update", "pop", "clear", "setdefault")
@@ -72,13 +73,14 @@ RECENT = 4
 
 
 class Tape:
-    """Notes what rewritten code does, while `recording` is true."""
+    """Notes the operations of rewritten code as events, while `recording` is true."""
 
     def __init__(self, package: str = "") -> None:
-        """Note nothing yet.
+        """Start with an empty block, and with `recording` off.
 
         Args:
-          package: The import name of the implementation; what it defines taints.
+          package: The import name of the implementation. An event that uses a definition of this
+            package is tainted.
         """
         self.package = package
         self.recording = False
@@ -95,11 +97,11 @@ class Tape:
     # ------------------------------------------------------------------ where values are from
 
     def note(self, kind: str, *operands: Expression, **more: Any) -> Event:
-        """Add an event to the block at hand.
+        """Add an event to the current block.
 
         Args:
           kind: As in `Event`.
-          *operands: What is done, with what.
+          *operands: As in `Event`: for a call, the function and its arguments.
           **more: Further fields of the event.
 
         Returns:
@@ -113,7 +115,7 @@ class Tape:
         return event
 
     def is_tainted(self, expression: Expression) -> bool:
-        """Whether an expression has anything of the implementation."""
+        """Whether an expression holds a definition of the implementation or a tainted result."""
         if isinstance(expression, Global):
             return self.is_own(expression.value)
         if isinstance(expression, Display):
@@ -129,11 +131,11 @@ class Tape:
         return bool(self.package) and str(module).partition(".")[0] == self.package
 
     def keep(self, value: Any, ref: Ref) -> None:
-        """Remember where a value came from, and the parts of a plain container.
+        """Remember the origin of a value, and of the parts of a list, tuple or dictionary.
 
         Args:
-          value: What came.
-          ref: From where.
+          value: The value.
+          ref: The event, or the part of its result, that the value came from.
         """
         if has_identity(value) and (ref.event.tainted or self.origin(value) is None):
             self.known[id(value)] = value, ref  # where the implementation had it last
@@ -148,14 +150,14 @@ class Tape:
                     self.keep(part, Ref(ref.event, (*ref.path, key)))
 
     def origin(self, value: Any) -> Ref | None:
-        """Where a value came from, if that is known."""
+        """The event, or part of its result, that a value came from; `None` if it is not known."""
         held = self.known.get(id(value))
         if held is None or held[0] is not value:
             return None
         return held[1] if held[1].event.block.scope in self.block.within() else None
 
     def expression(self, value: Any) -> Expression:
-        """How a value is written, at this point of the program."""
+        """The expression that gives a value at this point of the program."""
         if (ref := self.origin(value)) is not None:
             return ref
         kind = type(value)
@@ -194,11 +196,11 @@ class Tape:
         return Literal(value)
 
     def shown(self, value: Any, display: Display) -> Expression:
-        """A container as it is now; a list or dict is remembered, for it may be changed later.
+        """A container as an expression; a list or dict becomes an event, as it may change later.
 
         Args:
           value: The container.
-          display: How it is written.
+          display: The expression of its current items.
         """
         if type(value) in (list, dict) and self.recording:
             event = self.note("display", display, result=value)
@@ -207,11 +209,14 @@ class Tape:
         return display
 
     def recent(self, value: Any, before: Event | None = None) -> Expression:
-        """How a value is written that may be the result of one of the last events.
+        """The expression of a value that may be the result of one of the last events.
+
+        A number or a truth value has no identity, so its origin is sought among the last `RECENT`
+        events of the block.
 
         Args:
-          value: Anything; a number or a truth value has no identity by which to know it.
-          before: An event that it is not from.
+          value: Any value.
+          before: An event that is not its origin.
         """
         found = self.expression(value)
         if isinstance(value, type) or (isinstance(found, Literal) and value is not None):
@@ -224,11 +229,14 @@ class Tape:
     # ------------------------------------------------------------------ operations
 
     def outside(self, event: Event, do: Callable[[], Any]) -> Any:
-        """Do what an event notes, and note what came of it.
+        """Run the operation of an event, and keep its result or its error in the event.
 
         Args:
-          event: Noted already.
-          do: Does it.
+          event: The event, which has been noted before.
+          do: Runs the operation.
+
+        Returns:
+          The result of `do`, whose error passes through.
         """
         self.stack.append(event)
         try:
@@ -247,7 +255,7 @@ class Tape:
         return event.result
 
     def quietly(self, do: Callable[[], Any]) -> Any:
-        """Do what is only said about a failure, and note nothing of it."""
+        """Compute a message or another value without noting any event."""
         before, self.recording = self.recording, False
         try:
             return do()
@@ -291,14 +299,14 @@ class Tape:
         """`function(*positional, **named)`.
 
         Args:
-          function: What is called.
+          function: The function.
           positional: Arguments by position.
           named: Arguments by name.
           names: For each argument by position the variable that it is read from, or nothing.
-          frame: Of the caller, if that is not who calls this.
+          frame: The frame of the rewritten code; left out where that code calls this directly.
 
         Returns:
-          What the function returns.
+          The function's result.
         """
         if (
             self.recording
@@ -333,7 +341,7 @@ class Tape:
         return self.outside(event, lambda: function(*positional, **named))
 
     def _leaves(self, function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Whether a call leaves the suite, and says something of a value that has an origin."""
+        """Whether a call leaves the suite and has to be noted."""
         if function in UNNOTED if is_hashable(function) else False:
             return False
         if getattr(function, "__module__", None) == "warnings" or function is warnings:
@@ -376,14 +384,14 @@ class Tape:
         """`owner.name(*positional, **named)`.
 
         Args:
-          owner: Whose method is called.
+          owner: The object or module that has the method.
           name: Of the method.
           positional: Arguments by position.
           named: Arguments by name.
           names: As for `call`.
 
         Returns:
-          What the method returns.
+          The method's result.
         """
         found = getattr(owner, name)
         if not self.recording:
@@ -413,7 +421,7 @@ class Tape:
         return self.outside(event, lambda: found(*positional, **named))
 
     def _reveal(self, owner: Any) -> None:
-        """Note a container that outside code changes, by a function of the suite, as it was."""
+        """Note a container of the suite before a function that outside code called changes it."""
         if not any(isinstance(each, Record) for each in self.stack):
             return
         block, self.block = self.block, self.top
@@ -453,15 +461,15 @@ class Tape:
     def _done(
         self, kind: str, do: Callable[[], Any], *operands: Any, name: str = "", asked: int = 1
     ) -> Any:
-        """Do something with values; it is noted if one of them has an origin.
+        """Run an operation, and note it if one of its values has an origin.
 
         Args:
           kind: As in `Event`.
-          do: Does it.
+          do: Runs the operation.
           *operands: The values.
           name: As in `Event`.
-          asked: How many of the values are asked for their origin; what is put into a container
-            does not say that the container came from outside.
+          asked: How many of the values are asked for their origin. A change of a container asks
+            the container alone, because its new item may come from outside when it does not.
         """
         if not self.active(*operands[:asked]):
             return do()
@@ -472,7 +480,7 @@ class Tape:
         """`owner.name = value`.
 
         Args:
-          owner: What is changed.
+          owner: The object whose attribute is set.
           name: Of the attribute.
           value: The new value.
         """
@@ -482,8 +490,8 @@ class Tape:
         """`owner[index] = value`.
 
         Args:
-          owner: What is changed.
-          index: The place.
+          owner: The container whose item is set.
+          index: The index or key of the item.
           value: The new value.
         """
         change = functools.partial(operator.setitem, owner, index, value)
@@ -493,8 +501,8 @@ class Tape:
         """`del owner[index]`.
 
         Args:
-          owner: What is changed.
-          index: The place.
+          owner: The container whose item is deleted.
+          index: The index or key of the item.
         """
         self._done("delete item", lambda: operator.delitem(owner, index), owner, index)
 
@@ -508,7 +516,7 @@ class Tape:
           fixed: Whether each side is a literal of the law.
 
         Returns:
-          What the comparison gives.
+          The result of the comparison.
         """
         sign, function = COMPARISONS[kind]
         if not self.recording:
@@ -519,7 +527,7 @@ class Tape:
         if not (self.is_tainted(left) or self.is_tainted(right)):
             return function(one, other)
         if sign in ("is", "is not") and (isinstance(one, bool) or isinstance(other, bool)):
-            return function(one, other)  # which event gave the truth value is what counts
+            return function(one, other)  # the ending is the event that gave the truth value
         event = self.note("compare", left, right, name=sign)
         return self.outside(event, lambda: function(one, other))
 
@@ -532,7 +540,7 @@ class Tape:
           other: The right side.
 
         Returns:
-          What the operation gives.
+          The result of the operation.
         """
         sign, function = COMBINATIONS[kind]
         return self._done("combine", lambda: function(one, other), one, other, name=sign, asked=2)
@@ -548,22 +556,22 @@ class Tape:
         return self._done("turn", lambda: function(operand), operand, name=sign)
 
     def changed(self, kind: str, held: Any, value: Any) -> Any:
-        """What `held += value` leaves in `held`.
+        """The new value of a variable after `held += value`, or another operation in place.
 
         Args:
           kind: A key of `IN_PLACE`.
-          held: What the variable had.
-          value: What is added.
+          held: The value of the variable before.
+          value: The right side.
 
         Returns:
-          What the variable has then.
+          The value to assign to the variable.
         """
         if self.active(held, value) and type(held) not in (list, dict, set):
             return self.combined(kind, held, value)
         return IN_PLACE[kind](held, value)
 
     def alike(self, alike: Callable[[Any, Any], bool], one: Any, other: Any) -> bool:
-        """What the suite's own equality says of two values.
+        """Whether two values are alike by the suite's own equality, noted as one event.
 
         Args:
           alike: `lawkit.equality.alike`.
@@ -587,7 +595,7 @@ class Tape:
 
         Args:
           name: Of the variable.
-          value: What is assigned.
+          value: The value that is assigned.
           depth: How many calls this is below the law.
 
         Returns:
@@ -604,7 +612,7 @@ class Tape:
 
         Args:
           name: Of the variable.
-          value: What it has.
+          value: The value of the variable.
         """
         if self.recording and has_identity(value):
             bound = self.bindings.get((id(sys._getframe(1)), name))
@@ -633,7 +641,7 @@ class Tape:
 
         Args:
           names: Of the variables.
-          value: What is assigned.
+          value: The value that is unpacked.
         """
         parts = list(self.iterated(value))
         for name, part in zip(names, parts, strict=False):
@@ -669,7 +677,7 @@ class Tape:
           depth: How many calls this is below the function.
 
         Returns:
-          What `left` is to be given; `None` if the law itself called the function.
+          The argument for `returned` and `left`; `None` if no outside code called the function.
         """
         if not self.recording:
             return None
@@ -702,15 +710,18 @@ class Tape:
         return record, before
 
     def _came_from_own(self, record: Record) -> bool:
-        """Whether the implementation may have changed what a function is given."""
+        """Whether the implementation may have changed the arguments of a function's call."""
         return record.caller is not None and record.caller.tainted
 
     def returned(self, frame: Any, value: Any) -> Any:
-        """Note what a function returns.
+        """Note the result of a function.
 
         Args:
-          frame: What `entered` gave.
-          value: What is returned.
+          frame: The result of `entered`.
+          value: The value that the function returns.
+
+        Returns:
+          The value.
         """
         if frame is not None and self.recording:
             frame[0].returned = self.recent(value)

@@ -23,8 +23,8 @@ def write(upgrade: Upgrade, folder: Path, python: str = sys.executable) -> list[
     """Write the scripts of an upgrade, each into a file named by its requirement and its law.
 
     Args:
-      upgrade: What changed.
-      folder: It is made if it is not there.
+      upgrade: The changes from one release to another.
+      folder: The folder for the scripts; it is made if it does not exist.
       python: The interpreter of an environment with one of both releases; this suite must be
         importable there.
 

@@ -1,7 +1,8 @@
 """A tape as the text of a script.
 
-`Draft` takes a tape and the event on which a law failed, and writes what that event depends on:
-each noted event once, as an assignment where it is used more than once, and else where it is used.
+`Draft` takes a tape and the event on which a law failed, and writes the events on which that event
+depends. An event that is used more than once is written as an assignment; another one is written
+where it is used.
 
     draft = Draft(tape, names, ending)
     draft.lines()        # the statements of the script, without its imports
@@ -47,7 +48,7 @@ from scutch.reproduce.tape import MAKERS, QUESTIONS, Tape
 
 RAISED = "raised"
 CHANGES = ("set attribute", "set item", "delete item")
-"""The kinds of events that change what they are done with."""
+"""The kinds of events that change their first operand."""
 
 _INLINE = 60
 """The longest text that is repeated, or written inside of another expression's line."""
@@ -62,8 +63,9 @@ class Ending:
     Args:
       event: The one on which the law failed.
       mode: `raises` where the event should not have raised its error; `accepted` where it should
-        have raised one; `compare`, `alike`, `answer` or `truth` for what it gave.
-      guards: Events with an answer on which it hangs whether the law asks for the end at all.
+        have raised one; `compare`, `alike`, `answer` or `truth` where its result is wrong.
+      guards: Earlier events with a truth value. A script that gets another truth value from one of
+        them exits with 0, because the law might then not have asked for the end.
     """
 
     event: Event
@@ -81,13 +83,13 @@ class Draft:
         ending: Ending,
         effects: Iterable[Event] = (),
     ) -> None:
-        """Find what the script needs.
+        """Collect the events, functions and classes that the script needs.
 
         Args:
-          tape: What the law did.
+          tape: The events of the law's run.
           implementation: The one that the script is about.
-          ending: What it ends with.
-          effects: Events that are done for what they change; a subset of `possible_effects`.
+          ending: The event that ends the script, and how.
+          effects: Events to keep because they may change a value; a subset of `possible_effects`.
         """
         self.tape, self.names, self.ending = tape, Names(implementation), ending
         self.implementation = implementation
@@ -109,7 +111,7 @@ class Draft:
         for event in sorted(self.effects, key=lambda e: e.number):
             self._keep(event)
 
-    # ------------------------------------------------------------------ what is needed
+    # ------------------------------------------------------------------ needed events
 
     def _keep(self, event: Event) -> None:
         if event in self.kept:
@@ -157,7 +159,7 @@ class Draft:
             self._need(each, user)
 
     def record(self, function: Written) -> Record | None:
-        """What a function did when it was called."""
+        """The record of a call of a function, by its code and, if possible, by its closure, too."""
         code = function.function.__code__
         cells = tuple(id(c.cell_contents) for c in function.function.__closure__ or () if _full(c))
         same = [r for r in self.tape.records if r.key[0] is code]
@@ -165,7 +167,7 @@ class Draft:
         return next(iter(exact or same), None)
 
     def folds(self, event: Event) -> bool:
-        """Whether an event is written as the value that it gave."""
+        """Whether an event is written as its result, a literal, and not as an operation."""
         return (
             not event.tainted
             and event.error is None
@@ -340,7 +342,7 @@ class Draft:
         return ", ".join(parts)
 
     def value(self, event: Event) -> str:
-        """An event as an expression: what it does, or the value that it gave."""
+        """An event as an expression: its operation, or its result if the event folds."""
         return self.names.text(event.result) if self.folds(event) else self.operation(event)
 
     def operation(self, event: Event) -> str:
@@ -385,8 +387,8 @@ class Draft:
         """An operand.
 
         Args:
-          expression: What it is.
-          tight: Whether something follows it that binds, such as `.name`.
+          expression: The operand.
+          tight: Whether a part such as `.name` follows, so that the text may need parentheses.
 
         Raises:
           Nameless: It cannot be written down.
@@ -529,7 +531,13 @@ def classes(expression: Expression) -> Iterator[type]:
 
 
 def _compared_by(test: str, got: str, expected: str) -> list[str]:
-    """The end of a script: both values, what they are, and the test that decides."""
+    """The end of a script: both values, a line that prints them, and the exit by a test.
+
+    Args:
+      test: An expression of `got` and `expected`; the script exits with 0 if it is true.
+      got: The text of the value of the implementation.
+      expected: The text of the expected value.
+    """
     return [
         *_assigned("got", got), *_assigned("expected", expected),
         'print(f"expected {expected}, got {got}")', f"sys.exit(0 if {test} else 1)",
@@ -565,8 +573,9 @@ def differing(one: Any, other: Any) -> tuple[Callable[[str], str], Any, str]:
       other: Another.
 
     Returns:
-      A function that adds the place to the text of a value; what is there in the other; and how
-      they are compared there: `array` for arrays, `type`, or nothing for `==`.
+      A function that adds the path to the text of a value, such as `one` to `one[0].shape`; the
+      value of `other` at this path; and how both are compared there: `array` for arrays, `type`, or
+      nothing for `==`.
     """
     from scutch.lawkit.equality import alike  # not above: the room is rewritten when it is imported
 
@@ -609,8 +618,8 @@ def possible_effects(tape: Tape, ending: Event) -> list[Event]:
     """The events before the end that may have changed something.
 
     Args:
-      tape: What a law did.
-      ending: The event on which it failed.
+      tape: The events of a law's run.
+      ending: The event on which the law failed.
 
     Returns:
       The events, the last first.
@@ -620,7 +629,7 @@ def possible_effects(tape: Tape, ending: Event) -> list[Event]:
 
 
 def _may_change(event: Event) -> bool:
-    """Whether an event is one that may change something."""
+    """Whether an event may change a value, such as a method or a call of a function."""
     if event.kind == "call":
         called = event.operands[0]
         return not (isinstance(called, Global) and called.value in (*QUESTIONS, *MAKERS))

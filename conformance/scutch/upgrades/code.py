@@ -115,7 +115,7 @@ def of_source(source: str | bytes, package: str, file: str) -> list[Use]:
 
 @dataclass
 class _Scope:
-    """What names mean in a module, a class or a function.
+    """The meanings of names in a module, a class or a function.
 
     Args:
       names: By local name, the full name of a thing of the library.

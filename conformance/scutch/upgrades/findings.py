@@ -1,4 +1,4 @@
-"""Which uses of a library an upgrade changes, how gravely, and what to write instead.
+"""The uses of a library that an upgrade changes, how gravely, and the code to write instead.
 
 old, new = releases_of("flax==0.12.6", "flax==0.12.12")
 find(read([Path("src")], "flax"), old, new).found
@@ -33,11 +33,11 @@ class Finding:
       use: The place.
       gravity: A key of `GRAVITIES`.
       text: The change, as a sentence.
-      instead: What to write, so that the new release accepts it; empty where that is not recorded.
+      instead: The code that the new release accepts; empty where that is not recorded.
       since: The first recorded release with the change.
       renames: The old and the new name of a keyword or a metadata key, where the change is a
         rename that can be written without asking; empty otherwise.
-      reached: Whether a command that was observed ran the line; `None` if none was.
+      reached: Whether the observed command ran the line; `None` if no command was observed.
     """
 
     use: Use
@@ -54,9 +54,9 @@ class Findings:
     """Everything that an upgrade changes in code.
 
     Args:
-      code: What was read.
+      code: The uses that were read from the user's files.
       old: The interface of the release that the code works with.
-      new: That of the release to go to.
+      new: The interface of the release to go to.
       found: Gravest first, then by place.
     """
 
@@ -106,7 +106,7 @@ def releases_of(old: str | None, new: str | None) -> tuple[Interface, Interface]
 
 
 def find(code: Code, old: Interface, new: Interface) -> Findings:
-    """What an upgrade changes in code.
+    """The uses in code that an upgrade changes.
 
     Args:
       code: The user's.
@@ -170,13 +170,13 @@ def _of_interface(
 
 
 def _renames(change: InterfaceChange) -> tuple[str, str] | tuple[()]:
-    """The names of a keyword or key before and after; empty for what is more than a rename."""
+    """The old and the new keyword or key; empty if the change renames neither of the two."""
     is_name = change.kind == "renamed" and not change.name.startswith("metadata[")
     return (change.old, change.new) if change.old and change.new and not is_name else ()
 
 
 def _meets(use: Use, change: InterfaceChange, old: Interface, new: Interface) -> bool:
-    """Whether a use is one that the change is about."""
+    """Whether a change of a definition affects this use of it, by the arguments of a call."""
     if change.kind in ("removed", "renamed", "deprecated"):
         return True
     if not use.is_call:
@@ -237,14 +237,20 @@ def _names_by_file(code: Code, old: Interface) -> dict[str, set[str]]:
 
 
 def _has_beside(change: ProgramChange, names: set[str], old: Interface) -> bool:
-    """Whether code uses what a program is about besides the use itself: a name, or of a module."""
+    """Whether a file uses one of a program's `Beside:` names, or a name in it; true if it has none.
+
+    Args:
+      change: The change of the program.
+      names: The definitions that the file uses.
+      old: The interface in which the names are resolved.
+    """
     wanted = tuple(old.owner(each) for each in change.program.beside)
     inside = tuple(f"{each}." for each in wanted)
     return not wanted or any(each in wanted or each.startswith(inside) for each in names)
 
 
 def _touches(use: Use, text: str, old: Interface) -> bool:
-    """Whether a use is like the one that a program is about.
+    """Whether a use matches an entry of a program's `Touches:` line.
 
     Args:
       use: Of the user's code.

@@ -4,8 +4,8 @@
     print(diff(edits))
     apply(edits)
 
-A name that is gone, a newly required argument, or a module that moved is left to the reader: what
-to write there depends on what the code means.
+A name that is gone, a newly required argument, or a module that moved is left to the reader,
+because the right replacement depends on the purpose of the code.
 """
 
 import ast
@@ -22,7 +22,7 @@ Edit = tuple[int, int, str, str]
 
 
 def fixes(findings: Findings) -> dict[Path, tuple[bytes, bytes]]:
-    """The files that renames change: what each holds, and what it is to hold.
+    """The files that renames change, each with its bytes before and after.
 
     Args:
       findings: Of the files as they are now.
@@ -81,7 +81,7 @@ def _texts(nodes: list[ast.expr], old: str, new: str) -> Iterator[Edit]:
 
 
 def diff(edits: Mapping[Path, tuple[bytes, bytes]]) -> str:
-    """What would be written, as a unified diff."""
+    """The changes that `apply` would write, as a unified diff."""
     lines = [
         line
         for path, texts in edits.items()
@@ -95,7 +95,7 @@ def apply(edits: Mapping[Path, tuple[bytes, bytes]]) -> None:
     """Write all files, or none of them.
 
     Raises:
-      OSError: A file could not be written; all hold what they held before.
+      OSError: A file could not be written; the files that were replaced have their old bytes again.
     """
     drafts = {path: path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in edits}
     replaced = []

@@ -1,4 +1,4 @@
-"""Notes which lines of chosen files a process runs; `observing` loads it in what it starts.
+"""Notes which lines of chosen files a process runs; `observing` loads it in every Python it starts.
 
 It imports nothing of scutch: the processes may have another environment than this one.
 """
@@ -51,10 +51,10 @@ class Observer:
                 file.write(json.dumps([path, line]) + "\n")
 
     def on_line(self, code: CodeType, line: int) -> Any:
-        """What `sys.monitoring` calls, for each line once.
+        """Note a line; `sys.monitoring` calls this when each line runs for the first time.
 
         Args:
-          code: That runs.
+          code: The code object that runs.
           line: From 1.
         """
         path = self.path_of(code)
@@ -63,11 +63,11 @@ class Observer:
         return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
 
     def on_event(self, frame: FrameType, event: str, _: Any) -> Any:
-        """What `sys.settrace` calls, before Python 3.12.
+        """Note a line; before Python 3.12, `sys.settrace` calls this for each event of a frame.
 
         Args:
-          frame: That runs.
-          event: Such as `line`.
+          frame: The frame that runs.
+          event: Such as `line`; only `line` and `call` are noted.
         """
         path = self.path_of(frame.f_code)
         if not path:
@@ -81,7 +81,7 @@ def start(job: str) -> None:
     """Observe this process from now on, and run the `sitecustomize` that it would have had.
 
     Args:
-      job: A file of JSON: `wanted` lines by path, and the `folder` for what is seen.
+      job: A file of JSON: `wanted` lines by path, and the `folder` for the files of seen lines.
     """
     with open(job, encoding="utf-8") as file:
         data = json.load(file)

@@ -39,10 +39,10 @@ class NothingObserved(Exception):
 
 @dataclass(frozen=True)
 class Observation:
-    """What a command ran.
+    """The findings that a command reached.
 
     Args:
-      findings: Each with `reached`.
+      findings: All findings, each with `reached` set.
       code: The exit code of the command.
       processes: How many Pythons were observed.
     """
