@@ -5,8 +5,8 @@ the laws of the bridge can wrap the Linen one by `ToNNX` and compare it with the
 other way round; and each with itself unwrapped.
 
 The layer takes a batch of shape `(2, INPUTS)` and returns `sin(x @ kernel) * scale + shift`, of
-shape `(2, FEATURES)`. Its *mode*, a static keyword argument, makes it negate
-the sine before `shift` is added, add noise, or count the call in its statistics. The parameter `shift` belongs to a sub-module named `inner`;
+shape `(2, FEATURES)`. Its *mode*, a static keyword argument, makes it negate the sine, add noise,
+or count the call in its statistics. The parameter `shift` belongs to a sub-module named `inner`;
 the statistics are a variable `calls`.
 """
 
