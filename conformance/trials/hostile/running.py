@@ -50,8 +50,8 @@ def _then_honest(act: Callable[[], Any]) -> Callable[..., Any]:
     """Does something and then what is right."""
 
     def call(honest: Any, *args: Any) -> Any:
-        if os.getpid() not in _acted:  # once in a process is enough
-            _acted.add(os.getpid())
+        if (os.getpid(), act) not in _acted:  # once in a process is enough
+            _acted.add((os.getpid(), act))
             act()
         return honest(*args)
 
