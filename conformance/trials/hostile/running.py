@@ -28,7 +28,7 @@ LEFT = "SCUTCH_TRIAL_LEFT"
 """Environment variable: the folder in which processes that should not outlive the run are noted."""
 
 
-_acted: set[int] = set()
+_acted: set[tuple[int, Callable[[], Any]]] = set()
 
 
 def _note() -> None:
