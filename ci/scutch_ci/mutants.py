@@ -105,18 +105,11 @@ def tried(work: Work) -> Result:
         imported = runner.ask(None, 60)
         if not isinstance(imported, list):
             return result("broken", "", getattr(imported, "reason", imported))
-        first: list[str] = []
-        for name in sorted(names, key=lambda name: laws[name].seconds) if seconds_for_all else ():
-            if time.monotonic() - started > seconds_for_all:
-                break
-            if runner.pid is None:
-                runner.ask(None, 60)
-            answer = runner.ask([name, FEW], 30 + 10 * laws[name].seconds)
-            if isinstance(answer, Lost) or answer[0] == "failed":
-                convicted[name] = 1 if isinstance(answer, Lost) else answer[4]
-                first = first or [name, getattr(answer, "reason", "") or answer[3]]
-        if first:
-            return result("found", *first)
+        by_cost = {name: laws[name] for name in sorted(names, key=lambda name: laws[name].seconds)}
+        found = list(convictions(runner, by_cost, until=started + seconds_for_all))
+        convicted.update({name: inputs for name, inputs, _ in found})
+        if found:
+            return result("found", found[0][0], found[0][2])
         most = max(examples.values(), default=0)
         for limit in dict.fromkeys((min(FEW, most), most)):
             for name in names:
@@ -129,6 +122,31 @@ def tried(work: Work) -> Result:
         return result("survived")
     finally:
         runner.close()
+
+
+def convictions(
+    runner: Runner, laws: Mapping[str, Sight], *, until: float
+) -> Iterator[tuple[str, int, str]]:
+    """Try laws on few inputs, also after one has failed.
+
+    Args:
+      runner: Judges the mutant.
+      laws: In the order in which they are tried.
+      until: The time, of `time.monotonic`, at which no further law is tried.
+
+    Yields:
+      Of each law that failed, or ended the process, its name, the number of inputs, and the reason.
+    """
+    for name, sight in laws.items():
+        if time.monotonic() >= until:
+            return
+        if runner.pid is None:
+            runner.ask(None, 60)
+        answer = runner.ask([name, FEW], 30 + 10 * sight.seconds)
+        if isinstance(answer, Lost):
+            yield name, 1, answer.reason
+        elif answer[0] == "failed":
+            yield name, answer[4], answer[3]
 
 
 def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault], list[str]]:
@@ -200,7 +218,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         help="go on after the first law that fails, the cheapest first, for so many seconds a "
         "fault, and keep which of them fail: `ci/portfolio` chooses laws by that")  # fmt: skip
     add("--chosen", choices=[name for name, one in profiles.PROFILES.items() if one.seconds],
-        help="try only what a profile has chosen, on the inputs that it tries")  # fmt: skip
+        help="try only the laws and inputs that a profile has chosen")  # fmt: skip
     add("--unseen", action="store_true", help="only name the functions that no law calls")
     add("--results", type=Path, metavar="FILE", help="where results are kept, and taken from")
     add("--again", action="store_true", help="try again what survived, crashed or timed out")
@@ -257,10 +275,9 @@ def chosen_laws(profile: str, laws: Iterable[str]) -> dict[str, int]:
       profile: One that judges a choice, such as `quick`.
       laws: The names of those that can be tried.
     """
-    seconds = profiles.PROFILES[profile].seconds or 0.0
     inputs = {
         choice.requirement: choice.examples
-        for choice in portfolio.within(seconds, catalogue.by_id())
+        for choice in portfolio.within(profiles.PROFILES[profile].seconds or 0.0, catalogue.by_id())
     }
     requirement = {law.name: law.requirement for law in suite.laws()}
     return {n: inputs[requirement[n]] for n in laws if requirement[n] in inputs}

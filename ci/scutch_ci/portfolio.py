@@ -4,12 +4,11 @@ It takes the results of `ci/mutants --all-laws` on both implementations: which l
 planted fault, after how many inputs, and which functions each law calls. The cost of each
 requirement is measured here, on the reference, for each number of inputs.
 
-The choice is greedy. The next requirement is the one that adds most per CPU second. The first
-requirement that finds a fault adds 1, the second half as much, the third a quarter: a law that
-finds many faults again may find others that were not planted. A function of an implementation
-counts like a tenth of a fault that every law finds which calls it, since a fault of it might be
-planted.
-Of equals, the one with the graver harm comes first, then the cheaper one.
+The choice is greedy: the requirement with the most points per CPU second comes next. The first
+requirement that finds a fault gets 1 point for it, the second half a point, the third a quarter: a
+law that finds many faults again may find others that were not planted. A function gives a tenth of
+a point to the first requirement whose laws call it, and so on, since it may have a fault that was
+not planted. Of equals, the graver harm comes first, then the cheaper requirement.
 """
 
 import argparse
@@ -196,12 +195,14 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("ci/portfolio", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS.jsonl",
-                        help="what `ci/mutants --all-laws` has kept")  # fmt: skip
+                        help="result files of `ci/mutants --all-laws`")  # fmt: skip
     parser.add_argument("--costs", type=Path, metavar="FILE.json",
                         help="costs of an earlier call; made if missing")  # fmt: skip
     parser.add_argument("--output", type=Path, default=FILE, metavar="FILE.json",
-                        help="where to write (default: what the judge reads)")  # fmt: skip
+                        help="where to write (default: the judge's own file)")  # fmt: skip
     options = parser.parse_args(arguments)
+    if missing := [str(file) for file in options.results if not file.is_file()]:
+        parser.error(f"there is no file {missing[0]}; expected results of ci/mutants --all-laws")
     profiles.prepare_devices()
     if options.costs and options.costs.exists():
         kept = json.loads(options.costs.read_text("utf-8"))

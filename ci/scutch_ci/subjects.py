@@ -10,20 +10,22 @@ functions of the implementation each law calls.
     outcome, seconds, called, reason, inputs = runner.ask(["test_a_box_is_a_pytree", 10], 60)
 """
 
+import contextlib
 import functools
 import importlib.machinery
 import importlib.metadata
 import importlib.util
+import os
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from scutch.implementation import load
 from scutch.judging import known, suite
+from scutch.judging.changed import calls_noted
 from scutch.judging.isolation import Runner
 from scutch.judging.trying import try_law
 
@@ -92,6 +94,15 @@ class Subject:
         """The name of the module that a file holds."""
         return ".".join([self.package, *Path(file).with_suffix("").parts]).removesuffix(".__init__")
 
+    def place_of(self, code: CodeType) -> str:
+        """A function of the package as `file:scope`; an empty text for code of other packages."""
+        folder = f"{self.root}{os.sep}"
+        if not code.co_filename.startswith(folder):
+            return ""
+        return (
+            f"{code.co_filename.removeprefix(folder)}:{code.co_qualname.replace('.<locals>', '')}"
+        )
+
 
 @functools.cache
 def _sources(root: Path, patterns: Sequence[str]) -> Mapping[str, str]:
@@ -136,32 +147,29 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
     """
     by_name = {law.name: law for law in suite.laws()}
 
+    def noting() -> contextlib.AbstractContextManager[set[str]]:
+        return calls_noted(subject.place_of) if fault is None else contextlib.nullcontext(set())
+
     def answer(request: Any) -> Any:
-        called: set[str] = set()
         if request is None:
-            if fault is None:
-                trace(str(subject.root), called)
-            else:
+            if fault is not None:
                 text = fault.planted_in(subject.sources[fault.file])
                 place = subject.module(fault.file), subject.root / fault.file
                 sys.meta_path.insert(0, Planted(*place, text))
             try:
-                return [list(load(subject.where).claims), sorted(called)]
+                with noting() as called:
+                    claims = load(subject.where).claims
+                return [list(claims), sorted(called)]
             except BaseException as error:
                 return f"{type(error).__name__}: {error}"
-            finally:
-                sys.settrace(None)
         name, examples = request
+        law = by_name[name]
         if fault is None:
-            forget([by_name[name].function.__module__, *modules_of(subject.package, *MAKING)])
-            trace(str(subject.root), called)
-        try:
-            law = by_name[name]
+            forget([law.function.__module__, *modules_of(subject.package, *MAKING)])
+        with noting() as called:
             trial = try_law(
                 law, load(subject.where), examples=examples, known=subject.ways(law), shrink=False
             )
-        finally:
-            sys.settrace(None)
         told = trial.counterexample.input if trial.counterexample else ""
         outcome = "known" if trial.broke else trial.outcome
         reason = f"{told}: {trial.reason}"
@@ -182,22 +190,6 @@ def forget(modules: Sequence[str]) -> None:
         for each in list(vars(sys.modules[name]).values()):
             if isinstance(each, CACHED):
                 each.cache_clear()
-
-
-def trace(folder: str, called: set[str]) -> None:
-    """Note every function in a folder of Python files that is called, as `file:scope`."""
-    notes: dict[CodeType, bool] = {}
-
-    def call(frame: FrameType, event: str, argument: Any) -> None:
-        code = frame.f_code
-        if code not in notes:
-            notes[code] = code.co_filename.startswith(folder)
-            if notes[code]:
-                scope = code.co_qualname.replace(".<locals>", "")
-                called.add(f"{code.co_filename[len(folder) + 1 :]}:{scope}")
-
-    threading.settrace(call)
-    sys.settrace(call)
 
 
 def imported(subject: Subject, runner: Runner) -> Any:

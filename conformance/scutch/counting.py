@@ -11,6 +11,7 @@ With `pytest_plugins = ["scutch.counting"]` in a `conftest.py`, `at_most` is a f
 """
 
 import contextlib
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -102,11 +103,10 @@ def _at_most() -> object:
     return at_most
 
 
-def _listen(listening: list[bool] = []) -> None:  # noqa: B006 # JAX forgets no listener
-    """Have JAX report to the open blocks; once in a process."""
-    if not listening:
-        listening.append(True)
-        jax.monitoring.register_event_duration_secs_listener(_note)
+@functools.cache  # once in a process
+def _listen() -> None:
+    """Have JAX report to the open blocks."""
+    jax.monitoring.register_event_duration_secs_listener(_note)
 
 
 def _note(event: str, duration_secs: float, **told: str | int) -> None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -216,12 +217,12 @@ class Judge:
         """Notes the functions of the user's repository that are called, where the run asks."""
         if not self.run.since:
             return contextlib.nullcontext(set())
-        return changed.calls_noted(*self.repository)
+        return changed.calls_noted(self.place_of)
 
     @functools.cached_property
-    def repository(self) -> tuple[Path, Sequence[str]]:
-        """The root of the user's repository, and its Python files."""
-        return changed.repository(), changed.files()
+    def place_of(self) -> Callable[[CodeType], str]:
+        """Names the functions of the user's repository, as `changed.places` does."""
+        return changed.places(changed.repository(), changed.files())
 
     def attempt(self, law: Law) -> Trial:
         """Try a law, in this process."""
@@ -244,7 +245,7 @@ class Judge:
 
     def weighed(self, trial: Trial) -> Trial:
         """The trial; a short run does not ask that a law was tried on all that its mark lists."""
-        return replace(trial, unmet=()) if self.run.chosen else trial
+        return replace(trial, unmet=()) if self.run.is_short else trial
 
     def attempt_in_job(self, law: Law) -> Trial | isolation.Lost:
         """Try a law in every process of the job at the same time."""
@@ -557,7 +558,7 @@ class Judge:
             file, text = changed.noted(self.run.where, {n: calls[n] * held[n] for n in calls})
             publish(text, file)
         except OSError as error:
-            self.say(f"--changed: {error.strerror}; what laws have called is not kept")
+            self.say(f"--changed: {error.strerror}; the calls of laws are not kept")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(
@@ -615,24 +616,24 @@ def add_options(add: Callable[..., Any]) -> None:
         "that defines `implementation` (default: reference)")  # fmt: skip
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
     add("--within", metavar="TIME",
-        help="judge what finds most in this time, such as 30s or 5m, and say what is left out; the "
-        "start takes some 5 s of it")  # fmt: skip
+        help="judge the requirements that find the most faults in this time, such as 30s or 5m, "
+        "and list the parts that are left out; the start takes some 5 s of it")  # fmt: skip
     add("--changed", default="", metavar="COMMIT",
-        help="judge only what calls a function that has changed since a commit of the repository "
-        "here; the first such run judges all, and notes which functions laws call")  # fmt: skip
+        help="judge only requirements whose laws call a function that has changed since a commit "
+        "of the repository here; the first such run judges all, and notes the calls")  # fmt: skip
     add("--examples", metavar="N", help="inputs for each law (default: the profile's)")
     add("--requirement", action="append", default=[], metavar="PATTERN",
         help="judge only these: a part, a group (objects/graphs), an id or a pattern; repeatable"
     )  # fmt: skip
     add("--from", dest="again", default="", metavar="REPORT.json",
-        help="judge again what failed in this report; the inputs that broke laws there are tried "
-        "first, as are those of the report that --report replaces")  # fmt: skip
+        help="judge again the requirements that failed in this report, on the inputs that broke "
+        "laws there first")  # fmt: skip
     add("--skip", action="append", default=[], metavar="'PATTERN: REASON'",
         help="do not judge these requirements, which are unclaimed for the reason; repeatable"
     )  # fmt: skip
     add("--edition", default="", metavar="EDITION",
-        help="the edition of the catalogue that must hold, such as 0.1: what is newer counts as "
-        "a should (default: the newest)")  # fmt: skip
+        help="the edition of the catalogue that must hold, such as 0.1: newer requirements count "
+        "as shoulds (default: the newest)")  # fmt: skip
     add("--level", default="must", metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
         "is reported and does not fail the run")  # fmt: skip
@@ -699,7 +700,7 @@ def pytest_configure(config: pytest.Config) -> None:
             check_path(option.scutch_report)
         against = releases.named(option.against) if option.against else None
         run = Run.from_data(worker["scutch"]) if worker else _settle(option, isolate)
-        if run.since and not run.chosen:
+        if run.chosen == {}:
             raise Refused(f"nothing is to be judged: {run.why}", 0)
         resumed = None
         if option.resume and not worker:
@@ -732,8 +733,9 @@ def _settle(option: Any, isolate: bool) -> Run:
     seed = _number("--seed", option.seed)
     if option.resume and seed is None:
         seed = seed_in(Path(option.resume))
-    patterns, earlier = option.requirement, option.again or option.scutch_report
+    patterns, first = option.requirement, {}
     if option.again:
+        first = broken_by(option.again)
         rows = _read(option.again).requirements
         patterns = [one.id for one in rows if one.verdict not in CONFORMING]
         if not patterns:
@@ -747,7 +749,7 @@ def _settle(option: Any, isolate: bool) -> Run:
         launched=option.launched, by_traces=not option.no_traces,
         keep_compiled=not option.no_cache, shard=option.shard,
         within=_seconds(option.within), since=option.changed,
-        skip=option.skip, edition=option.edition, first=broken_by(earlier) if earlier else {},
+        skip=option.skip, edition=option.edition, first=first,
         workers=getattr(option, "numprocesses", None) or 1,  # pytest-xdist's
     )  # fmt: skip
 

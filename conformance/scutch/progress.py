@@ -120,6 +120,7 @@ def _identity(run: Run) -> dict[str, object]:
         "code": _fingerprint(run),
         "profile": run.profile,
         "examples": run.examples,
+        "chosen": run.chosen,
         "seed": run.seed,
         "shard": run.shard,
         "known": [[entry.requirement, entry.witness, *entry.errors] for entry in run.known],

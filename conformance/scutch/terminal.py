@@ -49,7 +49,7 @@ def header(run: Run) -> str:
     """One line with the implementation, the platform and the settings of a run."""
     known = f"{len(run.known)} known failures"
     inputs = f"{run.examples} inputs for each law"
-    if run.chosen and {*run.chosen.values()} != {run.examples}:
+    if run.is_short and run.chosen:
         fewest, most = min(run.chosen.values()), max(run.chosen.values())
         inputs = f"{count(len(run.chosen), 'requirement')}, {fewest} to {most} inputs for each law"
     return (
@@ -213,9 +213,10 @@ def show(
         megabytes = compiled.size(Path(compiled_in)) / 1e6
         kept = f"kept for the next run in {compiled_in} ({megabytes:.0f} MB)"
     terminal.write_line(f"took {cost}, {kept}")
-    for reason, rows in _skipped(run).items():
-        terminal.write_line(f"skipped: {', '.join(rows)}: {reason}")
-    if run.chosen:
+    for reason in dict.fromkeys(run.skipped.values()):
+        if rows := [row.id for row in run.asked if run.skipped.get(row.id) == reason]:
+            terminal.write_line(f"skipped: {', '.join(rows)}: {reason}")
+    if run.chosen is not None:
         terminal.write_line(left_out(run, {ruling.id for ruling in rulings}))
     if path := terminal.config.option.scutch_report:
         terminal.write_line(f"report: {path}")
@@ -225,15 +226,6 @@ def show(
     if not complete:
         text = f"so far, {text}" if total.tested else f"{run.name} {run.version}: no verdict"
     terminal.write_line(text, bold=True, **{colour: True})
-
-
-def _skipped(run: Run) -> dict[str, list[str]]:
-    """The requirements that the user skips, of those asked for, by reason."""
-    found: dict[str, list[str]] = {}
-    for row in run.asked:
-        if row.id in run.skipped:
-            found.setdefault(run.skipped[row.id], []).append(row.id)
-    return found
 
 
 def left_out(run: Run, judged: Collection[str]) -> str:
@@ -302,7 +294,7 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     aside = f"; it departs from {departs} should" if departs else ""
     if run.shard:
         aside += f"; this is {_part(run)}"
-    elif run.chosen:
+    elif run.chosen is not None:
         those = "that see what has changed" if run.since else "that find most for their time"
         aside += (
             f"; {len(rulings)} of {count(len(run.named), 'requirement')} were judged, those {those}"

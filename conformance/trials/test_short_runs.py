@@ -1,9 +1,11 @@
 """Short runs: the portfolio, a time limit, and what has changed since a commit."""
 
+import math
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,7 @@ def test_the_portfolio_has_requirements_of_the_catalogue_once_each():
 def test_a_choice_within_some_seconds_costs_no_more_and_keeps_the_order():
     everything = [choice.requirement for choice in portfolio.choices()]
     chosen = portfolio.within(5, everything)
-    assert 0 < sum(choice.seconds for choice in chosen) <= 5
+    assert 0 < math.fsum(choice.seconds for choice in chosen) <= 5
     assert list(chosen) == [choice for choice in portfolio.choices() if choice in chosen]
     assert portfolio.within(1e6, everything) == portfolio.choices()
     assert portfolio.within(0, ["metadata/none/of-that-name"]) == ()
@@ -184,7 +186,7 @@ def test_changes_are_told_by_function(repository, old, new, functions, files, st
 
 def test_a_new_file_changes_nothing_that_is_called_so_far(repository):
     (repository / "more.py").write_text("def more(): pass\n")
-    assert not changed.changed("HEAD", changed.files())
+    assert changed.changed("HEAD", changed.files()) == changed.Changes("HEAD")
 
 
 def test_a_file_that_is_gone_takes_its_functions_with_it(repository):
@@ -218,7 +220,8 @@ def test_a_function_in_the_files_is_noted_when_it_is_called(repository, monkeypa
     monkeypatch.syspath_prepend(str(repository))
     import rules
 
-    with changed.calls_noted(repository, changed.files()) as called:
+    places = changed.places(repository, changed.files())
+    with changed.calls_noted(places) as called:
         rules.first(1)
         os.path.join("a", "b")
     assert called == {"rules.py:first", "rules.py:helper"}
@@ -274,3 +277,12 @@ def test_only_what_calls_a_changed_function_is_judged_again(repository):
     assert code == 0
     assert "changed since HEAD: nothing;" in printed
     assert "passed" in printed
+
+
+def test_a_run_of_changes_asks_for_all_that_marks_list_and_a_short_one_does_not():
+    quick = _settled(profile="quick")
+    assert quick.is_short
+    assert not _settled(profile="ci").is_short
+    affected = replace(quick, chosen=dict.fromkeys(quick.chosen, quick.examples))
+    assert not affected.is_short
+    assert replace(quick, chosen={}).requirements == ()  # no change reaches any

@@ -21,7 +21,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
@@ -48,10 +48,6 @@ class Changes:
     functions: frozenset[str] = frozenset()
     files: frozenset[str] = frozenset()
     statements: frozenset[str] = frozenset()
-
-    def __bool__(self) -> bool:
-        """Whether anything has changed."""
-        return bool(self.functions or self.files or self.statements)
 
     def reach(self, called: Iterable[str]) -> bool:
         """Whether a law that calls these functions can see a change."""
@@ -190,25 +186,40 @@ def _undocumented(body: list[ast.stmt]) -> list[ast.stmt]:
     return body
 
 
-@contextlib.contextmanager
-def calls_noted(root: Path, names: Collection[str]) -> Iterator[set[str]]:
-    """The functions in some files that are called inside the `with` block, as `path:qualname`.
+def places(root: Path, names: Collection[str]) -> Callable[[CodeType], str]:
+    """Names the functions in some files for `calls_noted`, a function inside another as the other.
 
     Args:
       root: The folder that the paths are relative to.
       names: The paths.
+
+    Returns:
+      A function from code to `path:qualname`, or to an empty text for code in other files.
+    """
+    listed = {str(root / name): name for name in names}
+
+    def place_of(code: CodeType) -> str:
+        name = listed.get(code.co_filename, "")
+        return f"{name}:{code.co_qualname.partition('.<locals>')[0]}" if name else ""
+
+    return place_of
+
+
+@contextlib.contextmanager
+def calls_noted(place_of: Callable[[CodeType], str]) -> Iterator[set[str]]:
+    """The functions that are called inside the `with` block, in all threads.
+
+    Args:
+      place_of: The name of a function by its code; an empty one is not noted. Asked once for each.
     """
     called: set[str] = set()
-    known: dict[CodeType, bool] = {}
-    listed = {str(root / name): name for name in names}
+    known: set[CodeType] = set()
 
     def call(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
         if code not in known:
-            known[code] = code.co_filename in listed
-            if known[code]:
-                scope = code.co_qualname.partition(".<locals>")[0]
-                called.add(f"{listed[code.co_filename]}:{scope}")
+            known.add(code)
+            called.add(place_of(code))
 
     before = sys.gettrace()
     threading.settrace(call)
@@ -218,6 +229,7 @@ def calls_noted(root: Path, names: Collection[str]) -> Iterator[set[str]]:
     finally:
         sys.settrace(before)
         threading.settrace(None)
+        called.discard("")
 
 
 def _file(subject: str) -> Path:

@@ -6,8 +6,8 @@ call, such as `test_x(mesh=Mesh((8,), ('data',)))`; then every process tries the
 same time, because a computation on a mesh of all their devices only runs when all of them start it.
 At the end each follower says whether the law held there:
 
-    leader    publish(1, text)   try the law    collect(1)   ...   publish(n, END)
-    follower  receive(1)         try the law    answer(1)    ...   receive(n)
+    leader    together: publish a call    try the law    collect answers   ...   end: publish END
+    follower  follow:   receive the call  try the law    answer            ...   receive END
 
 The messages go through the key-value store of `jax.distributed`, which every launcher starts, so
 they need no port and no shared folder of their own.

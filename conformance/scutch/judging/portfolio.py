@@ -1,10 +1,9 @@
 """In which order requirements are judged, and which of them a short run judges at all.
 
 `portfolio.json` has every requirement, with a number of inputs and the CPU seconds that they took
-on the reference. The first ones find the most for their time: of the faults that were planted in
-the reference and in Flax (`ci/mutants --all-laws`), each requirement adds those that no earlier one
-finds, and the next is always the one that adds most per second. A short run judges the first
-requirements that its seconds suffice for:
+on the reference. `ci/portfolio` has put them in this order: faults were planted in the reference
+and in Flax, and the next requirement always finds the most further faults per second. A short run
+judges the first requirements that its seconds suffice for:
 
     chosen = within(20, ["objects/graphs/merge-undoes-split", ...])
     chosen[0].examples     # 6
@@ -19,8 +18,8 @@ from importlib import resources
 
 FILE = "portfolio.json"
 LAST = ("processes/", "export/")
-"""Parts that are judged after all others: a job is started once for all laws of the one, and
-TensorFlow is imported once for those of the other."""
+"""Parts that are judged after all others: one job serves all laws of `processes`, and one import of
+TensorFlow all laws of `export`."""
 
 UNMEASURED = 0.2
 """CPU seconds that a requirement is taken to cost that the portfolio does not have yet."""
@@ -58,10 +57,10 @@ def within(seconds: float, identifiers: Iterable[str]) -> tuple[Choice, ...]:
       seconds: CPU seconds, as the choices have them.
       identifiers: The ids of the requirements that are asked for.
     """
-    asked, found = set(identifiers), []
+    asked, found = set(identifiers), list[Choice]()
     for choice in choices():
-        if choice.requirement in asked and choice.seconds <= seconds:
-            seconds -= choice.seconds
+        total = math.fsum(one.seconds for one in (*found, choice))
+        if choice.requirement in asked and total <= seconds:
             found.append(choice)
     return tuple(found)
 

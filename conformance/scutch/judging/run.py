@@ -79,8 +79,8 @@ class Run:
       shard: The part of the requirements that is judged, such as `3/8`; empty for all.
       code: The hash of the code that the import of the implementation has imported.
       offers: The implementation's claims, as `Implementation.offers` has them.
-      chosen: Of a short run, the requirements that it judges, with the inputs for each of their
-        laws; empty for all.
+      chosen: The requirements that it judges, with the inputs for each of their laws; `None` for
+        all that are named.
       until: The time, of `time.time`, after which no further law is tried; 0 for none.
       since: The commit whose changes are judged; empty for all.
       why: A sentence: the changes since that commit, and how many requirements they select.
@@ -111,7 +111,7 @@ class Run:
     shard: str = ""
     code: str = ""
     offers: tuple[str, ...] = ()
-    chosen: Mapping[str, int] = field(default_factory=dict)
+    chosen: Mapping[str, int] | None = None
     until: float = 0.0
     since: str = ""
     why: str = ""
@@ -126,8 +126,13 @@ class Run:
 
     @property
     def asked(self) -> tuple[catalogue.Requirement, ...]:
-        """The requirements that all shards together judge: of a short run, those chosen."""
-        return tuple(one for one in self.named if not self.chosen or one.id in self.chosen)
+        """The requirements that all shards together judge: the named ones that are chosen."""
+        return tuple(one for one in self.named if self.chosen is None or one.id in self.chosen)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether laws get fewer inputs than `examples`, as in a run of the portfolio."""
+        return any(number < self.examples for number in (self.chosen or {}).values())
 
     def inputs_for(self, requirement: str) -> int:
         """On how many inputs a law of ordinary cost is tried.
@@ -135,7 +140,7 @@ class Run:
         Args:
           requirement: The id that the law tries.
         """
-        return self.chosen.get(requirement, self.examples)
+        return (self.chosen or {}).get(requirement, self.examples)
 
     @functools.cached_property
     def requirements(self) -> tuple[catalogue.Requirement, ...]:
@@ -312,7 +317,9 @@ def settle(
             raise SetupError("--replay", str(error)) from None
     entries = [e for file in known_files or ("shipped",) for e in _known(file)]
     chosen = profiles.PROFILES[profile]
-    keeps_examples = examples is not None
+    budget = chosen.seconds if within is None else max(1.0, within - _START) * workers
+    if (within is None and (patterns or examples is not None or since)) or replay:
+        budget = None
     if examples is None:
         examples = chosen.examples
     if timeout is None:
@@ -342,9 +349,7 @@ def settle(
             f"jobs are started on the CPU only, and this run is on {found['platform']!r}; "
             "expected --processes 1 or --platform cpu",
         )
-    budget = chosen.seconds if within is None else max(1.0, within - _START) * workers
-    if (within is None and (patterns or keeps_examples or since)) or replay:
-        budget = None
+    begun = time.time() - time.process_time()  # the start of a process is work for one processor
     run = Run(
         where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
         found["devices"], profile, examples, seed, level, tuple(patterns),
@@ -352,7 +357,7 @@ def settle(
         timeout, processes, launched, by_traces=by_traces,
         compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
         shard=str(shards.Shard.parse(shard)) if shard else "", code=found["code"],
-        offers=tuple(found["offers"]), until=_begun() + within if within else 0.0,
+        offers=tuple(found["offers"]), until=begun + within if within else 0.0,
         skipped=dict(_skipped(skip)), edition=edition, first=dict(first),
     )  # fmt: skip
     if since:
@@ -381,20 +386,14 @@ def _skipped(skip: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from ((one.id, reason.strip()) for one in catalogue.select([pattern.strip()]))
 
 
-def _begun() -> float:
-    """About when this process began, by `time.time`: its start is work for one processor."""
-    return time.time() - time.process_time()
-
-
 def _shortened(run: Run, seconds: float) -> Run:
     """The run of the claimed requirements that find the most faults in some CPU seconds.
 
     Raises:
       SetupError: Every requirement that is asked for costs more.
     """
-    asked = run.wanted & run.chosen.keys() if run.since else run.wanted
-    chosen = portfolio.within(seconds, asked)
-    if asked and not chosen:
+    chosen = portfolio.within(seconds, run.wanted)
+    if run.wanted and not chosen:
         expected = f"expected more than {_START:g} s for the start of the run and for one law"
         raise SetupError(f"--within: {seconds:.1f} CPU s are left for laws", expected)
     return replace(run, chosen={one.requirement: one.examples for one in chosen})
