@@ -18,8 +18,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import Any
+from types import MappingProxyType, MethodType, ModuleType
+from typing import Any, NoReturn
 
 ENTRY_POINTS = "scutch.implementations"
 SHIPPED = MappingProxyType(
@@ -161,36 +161,74 @@ class Unclaimed(BaseException):
         super().__init__(self.reason)
 
 
+class UnclaimedOption(Unclaimed):
+    """A law passes an option that the implementation lacks, so it is not tried on this input.
+
+    Wrong, in an adapter, if `lift` takes no `axis_name`:
+
+        Implementation("mine", "1", transforms=Namespace("mine", my_library, names=["vmap"]))
+
+    Right, with `lacks=["vmap.axis_name"]` beside `names`.
+    """
+
+
 class Namespace:
     """Several modules seen as one: a name is looked up in each, in order.
 
     Where only some names are claimed, a law that touches another one is not tried: its requirement
-    is unclaimed.
+    is unclaimed. Where a function lacks an option, laws are tried on inputs without it.
     """
 
-    def __init__(self, title: str, *modules: Any, names: Iterable[str] | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        *modules: Any,
+        names: Iterable[str] | None = None,
+        lacks: Iterable[str] = (),
+    ) -> None:
         """Join modules.
 
         Args:
           title: For messages.
           modules: Anything with attributes, earlier ones first.
           names: The claimed names; where left out, all names of the standard.
+          lacks: Options of functions that are not claimed: an argument, such as
+            `jit.static_argnums`, or a member of `STAGED`, such as `jit.lower`.
         """
         self._title = title
         self._modules = modules
         self._names = None if names is None else frozenset(names)
+        self._lacks = frozenset(lacks)
 
     def claimed(self, names: Iterable[str]) -> frozenset[str]:
         """The names, of those given, that the implementation claims."""
-        return frozenset(names) if self._names is None else self._names.intersection(names)
+        there = frozenset(names) if self._names is None else self._names.intersection(names)
+        return there - self._lacks
 
     def plain(self) -> "Namespace":
-        """A `Namespace` of the same modules and names, also where this is one of a subclass.
+        """A `Namespace` of the same modules and claims, also where this is one of a subclass.
 
         A subclass could claim one thing when it is asked, and another while laws are tried.
         """
         own = object.__getattribute__(self, "__dict__")
-        return Namespace(own["_title"], *own["_modules"], names=own["_names"])
+        title, modules, names = own["_title"], own["_modules"], own["_names"]
+        return Namespace(title, *modules, names=names, lacks=own["_lacks"])
+
+    def need(self, name: str) -> NoReturn:
+        """Leave an input of a law that passes an option which is not claimed.
+
+        Args:
+          name: Such as `jit.static_argnums`.
+
+        Raises:
+          UnclaimedOption: Always.
+        """
+        raise UnclaimedOption(f"{self._title}.{name}")
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """The options that are not claimed, sorted."""
+        return tuple(sorted(self._lacks))
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -202,13 +240,78 @@ class Namespace:
             raise Unclaimed(f"{self._title}.{name}")
         for module in self._modules:
             try:
-                return getattr(module, name)
+                found = getattr(module, name)
             except AttributeError:
                 continue
+            lacks = {o.partition(".")[2] for o in self._lacks if o.startswith(f"{name}.")}
+            return Lacking(found, self, name, lacks) if lacks and not _is_class(found) else found
         raise AttributeError(f"{self._title} has no {name!r}")
 
     def __repr__(self) -> str:
         return f"<{self._title}>"
+
+
+STAGED = frozenset({"eval_shape", "lower", "trace", "**"})
+"""Members of a lifted function that an implementation may lack; `**` are keyword arguments."""
+
+
+class Lacking:
+    """A function of an implementation that lacks some options of the standard's.
+
+    A law that passes such an option is left for this input. The option's empty values, `None` and
+    empty containers, mean that it is not given, and are not passed on.
+    """
+
+    def __init__(
+        self, function: Any, space: Namespace, name: str, lacks: Iterable[str], lifted: bool = False
+    ) -> None:
+        """Stand before a function.
+
+        Args:
+          function: The implementation's.
+          space: The namespace that claims it.
+          name: Its name there.
+          lacks: Names of arguments, and members of `STAGED`.
+          lifted: Whether `function` is the result of the lift, whose arguments are the user's.
+        """
+        functools.update_wrapper(self, function, updated=())
+        if lifted:
+            del self.__wrapped__  # it is the user's function, which `function` tells
+        self._function, self._space, self._name = function, space, name
+        self._lacks, self._lifted = frozenset(lacks), lifted
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        """Call the function without the options that it lacks.
+
+        Raises:
+          UnclaimedOption: One of them is given.
+        """
+        if self._lifted:
+            if options and "**" in self._lacks:
+                self._space.need(f"{self._name}.**")
+            return self._function(*args, **options)
+        for option in self._lacks.intersection(options):
+            value = options.pop(option)
+            if not (value is None or (isinstance(value, tuple | list | dict) and not value)):
+                self._space.need(f"{self._name}.{option}")
+        found = self._function(*args, **options)
+        staged = self._lacks & STAGED
+        if not staged or _is_class(found) or not callable(found):
+            return found
+        return Lacking(found, self._space, self._name, staged, lifted=bool(args))
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind the function, where it is a method of a class."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._lacks & STAGED:
+            self._space.need(f"{self._name}.{name}")
+        return getattr(self._function, name)
+
+
+def _is_class(found: Any) -> bool:
+    return isinstance(found, type)
 
 
 RENAMED: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(
@@ -301,10 +404,15 @@ class Implementation:
 
     @property
     def offers(self) -> tuple[str, ...]:
-        """Each claimed capability, with its claimed names if only some names are claimed."""
-        spaces = {name: getattr(self, name) for name in self.claims}
-        parts = {n: s.names if isinstance(s, Namespace) else None for n, s in spaces.items()}
-        return tuple(n if p is None else f"{n}: {', '.join(p)}" for n, p in parts.items())
+        """Each claimed capability, with its claimed names if only some are, and lacking options."""
+        offers = []
+        for name in self.claims:
+            space = getattr(self, name)
+            parted = isinstance(space, Namespace)
+            names, lacks = (space.names, space.lacks) if parted else (None, ())
+            told = name if names is None else f"{name}: {', '.join(names)}"
+            offers.append(f"{told} without {', '.join(lacks)}" if lacks else told)
+        return tuple(offers)
 
     @property
     def upstream(self) -> tuple[str, str] | None:
@@ -338,6 +446,7 @@ def flax_shaped(
     version: str,
     package: str | None = None,
     claims: Iterable[str] | None = None,
+    lacks: Iterable[str] = (),
     known: str = "",
 ) -> Implementation:
     """An implementation whose modules lie where Flax has them.
@@ -348,13 +457,16 @@ def flax_shaped(
       package: The import name of the package, `name` where left out.
       claims: Capabilities, such as `meta`, or single names of a capability that the package has in
         part, such as `logical.logical_to_mesh_axes`; where left out, all of Flax.
+      lacks: Options that claimed functions do not have, such as `transforms.jit.static_argnums`;
+        see `Namespace`.
       known: The implementation that a fork descends from, such as `flax`; see `Implementation`.
 
     Returns:
       The implementation, which an adapter assigns to the name `implementation`.
 
     Raises:
-      SetupError: A claim is neither a capability nor a name in one.
+      SetupError: A claim is neither a capability nor a name in one, or an option that it lacks
+        belongs to no function that is claimed.
       ImportError: The package, or a module of it that a claim needs, does not import.
     """
     parts: dict[str, list[str] | None] = {}
@@ -371,11 +483,24 @@ def flax_shaped(
         names = parts.setdefault(capability, [] if part else None)
         if part and names is not None:
             names.append(part)
+    missing: dict[str, list[str]] = {}
+    for option in lacks:
+        capability, _, part = option.partition(".")
+        function, _, argument = part.partition(".")
+        held = parts.get(capability, ())
+        if not argument or function not in (NAMES[capability] if held is None else held):
+            raise SetupError(
+                f"flax_shaped({name!r})",
+                f"it lacks {option!r}, which is no option of a function that it claims; expected "
+                "a capability, a function and an option, such as 'transforms.jit.static_argnums'",
+            )
+        missing.setdefault(capability, []).append(part)
     namespaces = {
         capability: Namespace(
             f"{name} {version}: {capability}",
             *map(_Renamed, modules_of(package or name, capability, in_part=names is not None)),
             names=names,
+            lacks=missing.get(capability, ()),
         )
         for capability, names in parts.items()
     }

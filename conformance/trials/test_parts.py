@@ -1,14 +1,24 @@
 """Parts of a library: names that are claimed one by one, and the first adapter that is written."""
 
+import functools
+import inspect
 import subprocess
 import sys
 from types import SimpleNamespace
 
+import jax
 import pytest
 import scutch
 from scutch.adapters.draft import draft
 from scutch.catalogue import by_id, plain, select
-from scutch.implementation import Implementation, Namespace, SetupError, Unclaimed, check
+from scutch.implementation import (
+    Implementation,
+    Namespace,
+    SetupError,
+    Unclaimed,
+    UnclaimedOption,
+    check,
+)
 from scutch.judging import suite
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
@@ -67,6 +77,89 @@ def test_a_name_that_is_claimed_and_missing_is_refused():
         check(Implementation("part", "1", logical=space), "part.py")
 
 
+def lifting(*lacks, **own):
+    space = Namespace("part 1: transforms", SimpleNamespace(**own), names=own, lacks=lacks)
+    return check(Implementation("part", "1", transforms=space), "part.py")
+
+
+NUMBERED = "transformations/options/jit-of-objects[static]"
+GRADIENTS = "transformations/equals-jax/grad-of-arrays"
+STAGES = "transformations/stages/jit-of-arrays"
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_an_option_that_is_not_claimed_convicts_nobody_and_saves_nobody(swapped):
+    def grad(f, *, has_aux=False):
+        return jax.grad(f, has_aux=has_aux != swapped)
+
+    def value_and_grad(f, *, has_aux=False):
+        return jax.value_and_grad(f, has_aux=has_aux)
+
+    both = {"grad": grad, "value_and_grad": value_and_grad}
+    assert verdicts(lifting(**both), [GRADIENTS])[GRADIENTS][0] == "failed"
+    found = verdicts(lifting("grad.argnums", "value_and_grad.argnums", **both), [GRADIENTS])
+    assert found[GRADIENTS][0] == ("failed" if swapped else "passed")
+
+
+def test_a_requirement_about_an_unclaimed_option_is_unclaimed():
+    found = verdicts(lifting("jit.static_argnums", "jit.static_argnames", jit=jax.jit), [NUMBERED])
+    assert found[NUMBERED][0] == "unclaimed"
+    assert "does not claim part 1: transforms.jit.static_arg" in found[NUMBERED][1]
+
+
+def test_a_staged_form_that_is_not_claimed_is_not_tried():
+    def jit(f, **options):
+        lifted = jax.jit(f, **options)
+        return lambda *args, **named: lifted(*args, **named)
+
+    assert verdicts(lifting(jit=jit), [STAGES])[STAGES][0] == "failed"
+    staged = lifting("jit.lower", "jit.trace", "jit.eval_shape", jit=jit)
+    verdict, reason = verdicts(staged, [STAGES])[STAGES]
+    assert (verdict, "does not claim part 1: transforms.jit." in reason) == ("unclaimed", True)
+
+
+def test_an_option_stands_before_the_function_that_lacks_it():
+    def lift(f, *, axis_name=None):
+        """Lift `f`."""
+        return lambda *args, **named: (f(*args, **named), axis_name)
+
+    lift.note = "kept"
+    space = Namespace(
+        "part", SimpleNamespace(vmap=lift), names=["vmap"], lacks=["vmap.out", "vmap.**"]
+    )
+    assert (space.vmap.__name__, space.vmap.__doc__, space.vmap.note) == (
+        "lift",
+        "Lift `f`.",
+        "kept",
+    )
+    assert list(inspect.signature(space.vmap).parameters) == ["f", "axis_name"]
+    assert space.vmap(abs, axis_name="i", out=None)(-2) == (2, "i")
+    assert space.claimed(["vmap", "vmap.out"]) == {"vmap"}
+    with pytest.raises(UnclaimedOption, match=r"does not claim part\.vmap\.out"):
+        space.vmap(abs, out=1)
+    with pytest.raises(UnclaimedOption, match=r"does not claim part\.vmap\.\*\*"):
+        space.vmap(dict)(out=1)
+    with pytest.raises(UnclaimedOption, match=r"does not claim part\.vmap\.\*\*"):
+        functools.partial(space.vmap, axis_name="i")(dict)(out=1)
+
+
+def test_the_adapter_of_a_copy_says_which_options_it_lacks():
+    found = scutch.flax_shaped(
+        "copy", version="1", package="flax",
+        claims=["transforms.jit"], lacks=["transforms.jit.static_argnums"],
+    )  # fmt: skip
+    assert found.offers == ("nnx: ", "transforms: jit without jit.static_argnums")
+    assert found.plain().offers == found.offers
+
+
+@pytest.mark.parametrize("lacks", ["transforms.jit", "transforms.vmap.axis_name", "jit.lower"])
+def test_an_option_of_an_unclaimed_function_is_refused(lacks):
+    with pytest.raises(SetupError, match="which is no option of a function that it claims"):
+        scutch.flax_shaped(
+            "x", version="1", package="flax", claims=["transforms.jit"], lacks=[lacks]
+        )
+
+
 @pytest.mark.parametrize("claim", ["magic", "logical.magic", ".unbox"])
 def test_a_claim_that_means_nothing_is_refused(claim):
     with pytest.raises(SetupError, match="which is neither a capability"):
@@ -78,7 +171,9 @@ def library(tmp_path, monkeypatch):
     """A package with two of the standard's names."""
     (tmp_path / "my_rules.py").write_text(
         "from scutch_reference.logical import logical_to_mesh_axes\n"
-        "from scutch_reference.meta import unbox\n"
+        "from scutch_reference.meta import unbox as whole\n"
+        "def unbox(tree):\n"
+        "    return whole(tree)\n"
         "__version__ = '3.1'\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -91,6 +186,8 @@ def test_a_first_adapter_claims_what_is_found(library):
     assert '"logical.logical_to_mesh_axes",' in text
     assert '"meta.unbox",' in text
     assert "# nnx: 0 of " in text
+    assert text.count("lacks=[") == 1
+    assert '"meta.unbox.apply_constraint",' in text
     found = {}
     exec(text, found)
     implementation = check(found["implementation"], "drafted")

@@ -138,7 +138,7 @@ def test_an_expected_failure_stays_known_where_its_witness_needs_more_devices():
     ]:  # fmt: skip
         ruling = verdict(
             [trial(KNOWN.requirement, outcome, examples, expected=KNOWN.witness,
-                   too_few_devices=few, witness_untried=few)],
+                   beyond=few, witness_untried=few)],
             expectations=[KNOWN],
         )  # fmt: skip
         assert ruling.verdict == expected

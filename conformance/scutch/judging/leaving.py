@@ -14,7 +14,8 @@ function of the judge that an implementation offers as a method, such as
 `remove_axis = partial(assume, False)`: the law calls it `remove_axis`.
 
 An implementation may say which names it claims. So an unclaimed name of its namespaces leaves a law
-also where the implementation calls a function of the law, and that function touches the name.
+also where the implementation calls a function of the law, and that function touches the name. The
+same holds for an option that a function of its namespaces lacks.
 """
 
 import ast
@@ -28,7 +29,7 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 import scutch
-from scutch.implementation import Implementation, Namespace, Unclaimed
+from scutch.implementation import Implementation, Lacking, Namespace, Unclaimed
 from scutch.lawkit.domain import NotAvailable, OutOfDomain
 
 LEAVING = (OutOfDomain, NotAvailable, Unclaimed)
@@ -36,7 +37,9 @@ LEAVING = (OutOfDomain, NotAvailable, Unclaimed)
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _ASKING = (Namespace.__getattr__.__code__, Implementation.need.__code__)
-"""The functions that raise `Unclaimed`."""
+"""The functions that raise `Unclaimed` for a name."""
+_PASSING = (Lacking.__call__.__code__, Lacking.__getattr__.__code__)
+"""The functions that have a namespace raise `UnclaimedOption`."""
 
 _SEEN: dict[int, tuple[dict[str, Any], dict[int, CodeType]]] = {}
 """By the identity of its namespace, each module of the judge, and its code by identity."""
@@ -101,10 +104,17 @@ def steps(error: BaseException) -> Iterator[TracebackType]:
 
 def _asks_for_unclaimed(through: list[TracebackType], claimed: Iterable[Any]) -> bool:
     """Whether the judge's own code asks the implementation for a name that it does not claim."""
-    if len(through) < 2:
+    if len(through) < 3:
         return False
-    asking, asked = through[-2:]
+    passing, asked = through[-2:]
     given = asked.tb_frame.f_locals
+    if asked.tb_frame.f_code is Namespace.need.__code__:
+        return (
+            any(given["self"] is each for each in claimed)
+            and passing.tb_frame.f_code in _PASSING
+            and all(map(_is_of_judge, through[-3:]))
+        )
+    asking = passing
     names = {"need", "getattr", "hasattr", given.get("name")}
     return (
         asked.tb_frame.f_code in _ASKING

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from scutch.implementation import CAPABILITIES, Implementation, Unclaimed
+from scutch.implementation import CAPABILITIES, Implementation, Unclaimed, UnclaimedOption
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, Copies, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
@@ -58,7 +58,8 @@ def call_text(name: str, inputs: Inputs) -> str:
 
 ROUNDS = 12
 """How often a law is searched at most, each time with another seed, until it was tried on every
-input that its mark lists. All searches but the first end with the input that was missing."""
+input that its mark lists, or on one that cannot be tried here. All searches but the first end with
+the input that was missing."""
 FEWEST = PROFILES["quick"].examples
 """A search of fewer inputs, as the trials and `ci/mutants` make, is not repeated."""
 
@@ -130,6 +131,9 @@ def try_law(
         def was_tried_on_all() -> bool:
             return reached.issuperset(law.must_reach) and not attempt.ways
 
+        def is_enough() -> bool:
+            return attempt.passed_over >= examples
+
         try:
             for option in law.options:
                 implementation.need(option)
@@ -143,9 +147,9 @@ def try_law(
                     hypothesis_parts.search(
                         law.function, attempt.call, fixtures=attempt.fixtures,
                         examples=examples, seed=seed + number, shrink=shrink,
-                        enough=was_tried_on_all if number else lambda: False,
+                        enough=was_tried_on_all if number else is_enough,
                     )  # fmt: skip
-                    if was_tried_on_all():
+                    if was_tried_on_all() or attempt.beyond:
                         break
         except KeyboardInterrupt:
             raise
@@ -175,7 +179,7 @@ def try_law(
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
         expected=witness, broke=broke, counterexample=found, also=tuple(also),
-        reason=reason, error=error, too_few_devices=attempt.too_few_devices,
+        reason=reason, error=error, beyond=attempt.beyond,
         witness_untried=attempt.witness_untried, cost=meter.cost(),
     )  # fmt: skip
 
@@ -200,8 +204,9 @@ class Attempt:
       known: The ways in which it is known to break.
       expected: The first counterexample in one of these ways, with its exception.
       begun_in_another_way: Whether its witness breaks it in a way that is not known.
-      too_few_devices: Why an input was not tried, where that was for want of devices.
-      witness_untried: Why its witness was not tried, where that was for want of devices.
+      beyond: Why an input was not tried, where that was for want of devices or of an option.
+      passed_over: How many inputs were not tried for want of an option.
+      witness_untried: Why its witness was not tried, likewise.
     """
 
     name: str
@@ -219,14 +224,15 @@ class Attempt:
     known: frozenset[str] = frozenset()
     expected: tuple[Counterexample, BaseException] | None = None
     begun_in_another_way: bool = False
-    too_few_devices: str = ""
+    beyond: str = ""
+    passed_over: int = 0
     witness_untried: str = ""
 
     def call(self, inputs: Inputs) -> None:
         """Build the inputs, call the law, and keep account.
 
         Raises:
-          OutOfDomain: The law is not about such inputs.
+          OutOfDomain: The law is not about such inputs, or they pass an unclaimed option.
           NotAvailable: The environment lacks a feature or a device that the law needs.
           AssertionError: The law broke in a way that is not known; `ways` has the counterexample.
           JobBroken: The job in which it was tried cannot be used again.
@@ -240,8 +246,11 @@ class Attempt:
                 self.exchange.together(text, lambda: self.try_here(inputs))
         except BaseException as raised:
             if self.is_left_by(raised):
-                if isinstance(raised, TooFewDevices):
-                    self.too_few_devices = str(raised)
+                if isinstance(raised, TooFewDevices | UnclaimedOption):
+                    self.beyond = str(raised)
+                if isinstance(raised, UnclaimedOption):
+                    self.passed_over += 1
+                    raise OutOfDomain from raised
                 raise
             if _from_keyboard(raised):
                 raise
@@ -319,7 +328,8 @@ class Attempt:
     def begin_with(self, witness: str) -> None:
         """Call the law on its witness; if the law holds there, no way is known any more.
 
-        A witness that needs more devices than there are cannot be tried, and the ways stay known.
+        If it needs more devices than there are, or an option that is not claimed, it cannot be
+        tried, and the ways stay known.
 
         Raises:
           AssertionError: The witness breaks the law in a way that is not known.
@@ -334,8 +344,8 @@ class Attempt:
                 raise
             self.known, self.expected = known or frozenset({found.way}), (found, error)
             self.ways.clear()
-        if self.too_few_devices:  # of the witness: nothing else was tried so far
-            self.known, self.witness_untried = known, self.too_few_devices
+        if self.beyond:  # of the witness: nothing else was tried so far
+            self.known, self.witness_untried = known, self.beyond
         self.held.clear()
 
 

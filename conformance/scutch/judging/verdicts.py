@@ -133,7 +133,7 @@ class Trial:
       also: Inputs that broke it in other ways: on another line, or with another type of error.
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
-      too_few_devices: Why some input was not tried, where that was for want of devices.
+      beyond: Why some input was not tried, where that was for want of devices or of an option.
       witness_untried: Why `expected` was not tried, where that was for want of devices.
       cost: The time, the programs and the memory that it used.
       calls: Functions of the user's repository that it called, where the run notes them.
@@ -151,7 +151,7 @@ class Trial:
     also: tuple[Counterexample, ...] = ()
     reason: str | None = None
     error: BaseException | None = field(default=None, compare=False)
-    too_few_devices: str = ""
+    beyond: str = ""
     witness_untried: str = ""
     cost: Cost = field(default=NO_COST, compare=False)
     calls: tuple[str, ...] = field(default=(), compare=False)
@@ -328,7 +328,7 @@ def _rule_one(
         if t.expected and not t.broke and not t.witness_untried and t.outcome != "skipped"
     ]  # fmt: skip
     inherited = {e.witness for e in known if e.inherited}
-    untried = [t for t in trials if t.too_few_devices and (t.unmet or not t.examples)]
+    untried = [t for t in trials if t.beyond and (t.unmet or not t.examples)]
     if unclaimed:
         verdict, reason = "unclaimed", f"does not claim {', '.join(unclaimed)}"
     elif not trials and not laws_of(requirement.id):
@@ -353,7 +353,7 @@ def _rule_one(
         upstream = next((e.upstream for e in known if e.upstream), None)
     elif len(skipped) == len(trials):
         verdict, reason = "unclaimed", "; ".join(dict.fromkeys(r or "skipped" for r in skipped))
-    elif few := "; ".join(dict.fromkeys(t.too_few_devices for t in untried)):
+    elif few := "; ".join(dict.fromkeys(t.beyond for t in untried)):
         verdict, reason = "unclaimed", few
     elif not all(t.examples for t in trials):
         verdict, reason = "untested", "no input was in its domain"

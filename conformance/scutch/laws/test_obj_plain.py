@@ -195,7 +195,7 @@ def _assert_lifted_as_called(transforms, kind, form, fields, mode):
     """Fail unless a callable with such fields is lifted as JAX lifts it."""
     reached(kind)
     reached(form)
-    x = jnp.arange(3.0) if kind in ("vmap", "scan", "shard_map") else 2.0
+    x = jnp.arange(3.0) if kind in ("vmap", "scan", "shard_map") else jnp.float32(2)
     taken = {"in_axes": 0, "out_axes": 0} if kind == "scan" else {}
     if kind == "shard_map":
         specs = {"in_specs": PartitionSpec(), "out_specs": PartitionSpec()}
