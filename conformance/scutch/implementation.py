@@ -214,7 +214,7 @@ class Namespace:
         title, modules, names = own["_title"], own["_modules"], own["_names"]
         return Namespace(title, *modules, names=names, lacks=own["_lacks"])
 
-    def need(self, name: str) -> NoReturn:
+    def pass_over(self, name: str) -> NoReturn:
         """Leave an input of a law that passes an option which is not claimed.
 
         Args:
@@ -244,7 +244,11 @@ class Namespace:
             except AttributeError:
                 continue
             lacks = {o.partition(".")[2] for o in self._lacks if o.startswith(f"{name}.")}
-            return Lacking(found, self, name, lacks) if lacks and not _is_class(found) else found
+            return (
+                Lacking(found, self, name, lacks)
+                if lacks and not isinstance(found, type)
+                else found
+            )
         raise AttributeError(f"{self._title} has no {name!r}")
 
     def __repr__(self) -> str:
@@ -288,15 +292,15 @@ class Lacking:
         """
         if self._lifted:
             if options and "**" in self._lacks:
-                self._space.need(f"{self._name}.**")
+                self._space.pass_over(f"{self._name}.**")
             return self._function(*args, **options)
         for option in self._lacks.intersection(options):
             value = options.pop(option)
             if not (value is None or (isinstance(value, tuple | list | dict) and not value)):
-                self._space.need(f"{self._name}.{option}")
+                self._space.pass_over(f"{self._name}.{option}")
         found = self._function(*args, **options)
         staged = self._lacks & STAGED
-        if not staged or _is_class(found) or not callable(found):
+        if not staged or isinstance(found, type) or not callable(found):
             return found
         return Lacking(found, self._space, self._name, staged, lifted=bool(args))
 
@@ -306,12 +310,8 @@ class Lacking:
 
     def __getattr__(self, name: str) -> Any:
         if name in self._lacks & STAGED:
-            self._space.need(f"{self._name}.{name}")
+            self._space.pass_over(f"{self._name}.{name}")
         return getattr(self._function, name)
-
-
-def _is_class(found: Any) -> bool:
-    return isinstance(found, type)
 
 
 RENAMED: Mapping[str, tuple[str, Mapping[str, Any]]] = MappingProxyType(

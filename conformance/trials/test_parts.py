@@ -4,11 +4,14 @@ import functools
 import inspect
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
 import pytest
 import scutch
+from hypothesis import given
+from hypothesis import strategies as st
 from scutch.adapters.draft import draft
 from scutch.catalogue import by_id, plain, select
 from scutch.implementation import (
@@ -20,6 +23,7 @@ from scutch.implementation import (
     check,
 )
 from scutch.judging import suite
+from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
 from scutch_reference import logical
@@ -99,6 +103,44 @@ def test_an_option_that_is_not_claimed_convicts_nobody_and_saves_nobody(swapped)
     assert verdicts(lifting(**both), [GRADIENTS])[GRADIENTS][0] == "failed"
     found = verdicts(lifting("grad.argnums", "value_and_grad.argnums", **both), [GRADIENTS])
     assert found[GRADIENTS][0] == ("failed" if swapped else "passed")
+
+
+@given(number=st.integers(0, 1000))
+def small(transforms, number):
+    if number < 700:
+        transforms.jit(abs, static_argnums=0)
+    raise AssertionError
+
+
+def law_of_small(must_reach=()):
+    place = "metadata/box-axes/removing-undoes-adding"
+    return Law("small", small, place, must_reach, None, ("transforms",))
+
+
+def test_inputs_that_are_passed_over_do_not_stop_the_search_for_the_smallest():
+    trial = try_law(law_of_small(), lifting("jit.static_argnums", jit=jax.jit), examples=8)
+    assert trial.counterexample.input == "small(number=700)"
+    assert trial.reason == trial.counterexample.error
+
+
+def test_a_search_ends_when_as_many_inputs_were_passed_over_as_are_to_be_tried():
+    def even(transforms, number):
+        transforms.jit(abs, static_argnums=0)
+
+    calls = []
+    law = replace(law_of_small(["never"]), function=given(number=st.integers())(even))
+    implementation = lifting("jit.static_argnums", jit=jax.jit)
+    trial = try_law(law, implementation, examples=20, journal=calls.append)
+    assert (len(calls), trial.examples, trial.outcome) == (20, 0, "passed")
+    assert trial.beyond == "does not claim part 1: transforms.jit.static_argnums"
+
+
+@pytest.mark.parametrize("forged", [UnclaimedOption("jit.lower"), Unclaimed("jit")])
+def test_only_the_judge_passes_an_input_over(forged):
+    def jit(f, **options):
+        raise forged
+
+    assert verdicts(lifting("jit.lower", jit=jit), [STAGES])[STAGES][0] == "failed"
 
 
 def test_a_requirement_about_an_unclaimed_option_is_unclaimed():

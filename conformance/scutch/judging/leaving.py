@@ -104,17 +104,16 @@ def steps(error: BaseException) -> Iterator[TracebackType]:
 
 def _asks_for_unclaimed(through: list[TracebackType], claimed: Iterable[Any]) -> bool:
     """Whether the judge's own code asks the implementation for a name that it does not claim."""
-    if len(through) < 3:
+    if len(through) < 2:
         return False
-    passing, asked = through[-2:]
+    asking, asked = through[-2:]
     given = asked.tb_frame.f_locals
-    if asked.tb_frame.f_code is Namespace.need.__code__:
+    if asked.tb_frame.f_code is Namespace.pass_over.__code__:
         return (
             any(given["self"] is each for each in claimed)
-            and passing.tb_frame.f_code in _PASSING
+            and asking.tb_frame.f_code in _PASSING
             and all(map(_is_of_judge, through[-3:]))
         )
-    asking = passing
     names = {"need", "getattr", "hasattr", given.get("name")}
     return (
         asked.tb_frame.f_code in _ASKING

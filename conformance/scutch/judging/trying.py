@@ -58,8 +58,8 @@ def call_text(name: str, inputs: Inputs) -> str:
 
 ROUNDS = 12
 """How often a law is searched at most, each time with another seed, until it was tried on every
-input that its mark lists, or on one that cannot be tried here. All searches but the first end with
-the input that was missing."""
+input that its mark lists, or until as many inputs were passed over for want of an option as are to
+be tried. All searches but the first end with the input that was missing."""
 FEWEST = PROFILES["quick"].examples
 """A search of fewer inputs, as the trials and `ci/mutants` make, is not repeated."""
 
@@ -131,8 +131,11 @@ def try_law(
         def was_tried_on_all() -> bool:
             return reached.issuperset(law.must_reach) and not attempt.ways
 
+        def was_passed_over() -> bool:
+            return attempt.passed_over >= examples and not attempt.ways
+
         def is_enough() -> bool:
-            return attempt.passed_over >= examples
+            return was_tried_on_all() or was_passed_over()
 
         try:
             for option in law.options:
@@ -147,9 +150,9 @@ def try_law(
                     hypothesis_parts.search(
                         law.function, attempt.call, fixtures=attempt.fixtures,
                         examples=examples, seed=seed + number, shrink=shrink,
-                        enough=was_tried_on_all if number else is_enough,
+                        enough=is_enough if number else was_passed_over,
                     )  # fmt: skip
-                    if was_tried_on_all() or attempt.beyond:
+                    if is_enough():
                         break
         except KeyboardInterrupt:
             raise

@@ -134,7 +134,7 @@ class Trial:
       reason: Why it was skipped, crashed or timed out.
       error: The exception that broke it, in the process that tried it; it is not sent along.
       beyond: Why some input was not tried, where that was for want of devices or of an option.
-      witness_untried: Why `expected` was not tried, where that was for want of devices.
+      witness_untried: Why `expected` was not tried, likewise.
       cost: The time, the programs and the memory that it used.
       calls: Functions of the user's repository that it called, where the run notes them.
     """
