@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from scutch import shadowing
 from scutch.implementation import (
     Implementation as Implementation,
-    Namespace as Namespace,
     SetupError as SetupError,
     flax_shaped as flax_shaped,
 )
+from scutch.namespaces import Namespace as Namespace
 
 if TYPE_CHECKING:
     from scutch.counting import at_most as at_most

@@ -15,11 +15,11 @@ from types import SimpleNamespace
 import pytest
 from scutch import catalogue
 from scutch.adapters.reference import implementation as reference
-from scutch.implementation import Namespace
 from scutch.judging import suite
 from scutch.judging.run import settle
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
+from scutch.namespaces import Namespace
 from scutch.report import load, write
 from scutch.terminal import document
 from trials.hostile import hostile, tried

@@ -312,7 +312,7 @@ implementation = Implementation("broken", "1", meta=Namespace("broken", own, met
 CHANGING = f"""
 {ADAPTER}
 from pathlib import Path
-from scutch.implementation import Unclaimed
+from scutch.namespaces import Unclaimed
 from scutch_reference import nnx
 
 imports = Path(__file__).parent.with_name("imports")

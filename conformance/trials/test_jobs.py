@@ -18,7 +18,8 @@ LOSES_A_PROCESS = """
     import os, signal, time
     import jax
     from scutch.adapters.reference import implementation as honest
-    from scutch.implementation import Implementation, Namespace
+    from scutch.implementation import Implementation
+    from scutch.namespaces import Namespace
     from types import SimpleNamespace
     from scutch_reference import logical
 

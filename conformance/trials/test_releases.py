@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from scutch import cli, releases
 from scutch.catalogue import current
-from scutch.implementation import OPTIONS, SetupError, Unclaimed, flax_shaped
+from scutch.implementation import SetupError, flax_shaped
 from scutch.inputs.calls import parse_call
 from scutch.judging import known
 from scutch.judging.verdicts import Counterexample, Trial
+from scutch.namespaces import OPTIONS, Unclaimed
 from scutch.releases import Finding, NotRecorded, Record, changes, digest, summary
 from scutch.reproduce import upgrades
 from scutch_ci import known_ranges, matrix, targets

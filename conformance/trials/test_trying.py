@@ -20,7 +20,7 @@ import scutch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
-from scutch.implementation import Implementation, Namespace
+from scutch.implementation import Implementation
 from scutch.inputs.descriptions import Array, Box
 from scutch.judging import hypothesis_parts, isolation, suite
 from scutch.judging.hypothesis_parts import Diverted
@@ -34,6 +34,7 @@ from scutch.lawkit.domain import (
     need_devices,
     not_available,
 )
+from scutch.namespaces import Namespace
 from scutch_reference import meta
 
 # These runners are forked from a process in which other trials may have used JAX. JAX warns of that

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from scutch.adapters import reference
-from scutch.implementation import LAYOUT, NAMES, Namespace, modules_of, names_held
+from scutch.implementation import LAYOUT, modules_of, names_held
+from scutch.namespaces import NAMES, Namespace
 
 _TEXT = '''"""The adapter of {package} for scutch: `scutch run --implementation THIS_FILE.py`."""
 

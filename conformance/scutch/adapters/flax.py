@@ -14,7 +14,8 @@ import flax
 from flax import nnx
 from packaging.version import Version
 
-from scutch.implementation import Implementation, Namespace, flax_shaped, names_in
+from scutch.implementation import Implementation, flax_shaped, names_in
+from scutch.namespaces import Namespace
 
 _SINCE = {
     "bridge.ToNNX": "0.12.0",  # before, it took an `Rngs` and no key of JAX, as `lazy_init` did

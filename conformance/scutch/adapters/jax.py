@@ -6,7 +6,8 @@ shows that the law asks for more than JAX does.
 
 import jax
 
-from scutch.implementation import Implementation, Namespace
+from scutch.implementation import Implementation
+from scutch.namespaces import Namespace
 
 _NAMES = "jit vmap grad value_and_grad remat shard_map".split()
 """`scan` is left out: Flax gives that name another signature."""

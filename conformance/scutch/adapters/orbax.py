@@ -16,7 +16,8 @@ import orbax.export
 import tensorflow as tf
 from jax.export import symbolic_args_specs
 
-from scutch.implementation import Implementation, Namespace
+from scutch.implementation import Implementation
+from scutch.namespaces import Namespace
 
 _DOCUMENTED = "allow_multi_axis_sharding_conslidation"
 _TODAY = "allow_multi_axis_sharding_consolidation"

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import scutch_reference
 from scutch_reference import bridge, export, linen, logical, meta, nnx
 
-from scutch.implementation import Implementation, Namespace
+from scutch.implementation import Implementation
+from scutch.namespaces import Namespace
 
 implementation = Implementation(
     "reference",

@@ -20,7 +20,8 @@ from fnmatch import fnmatchcase
 from importlib.resources import files
 from typing import Any, Final
 
-from scutch.implementation import CAPABILITIES, SetupError
+from scutch.implementation import SetupError
+from scutch.namespaces import CAPABILITIES
 
 PARTS: Final = {
     "metadata": "boxed axis metadata and logical axis names",

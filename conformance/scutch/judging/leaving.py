@@ -29,8 +29,9 @@ from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
 import scutch
-from scutch.implementation import Implementation, Lacking, Namespace, Unclaimed
+from scutch.implementation import Implementation
 from scutch.lawkit.domain import NotAvailable, OutOfDomain
+from scutch.namespaces import Lacking, Namespace, Unclaimed
 
 LEAVING = (OutOfDomain, NotAvailable, Unclaimed)
 """The exceptions that leave a law."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from scutch.implementation import CAPABILITIES, Implementation, Unclaimed, UnclaimedOption
+from scutch.implementation import Implementation
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Builder, Copies, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
@@ -34,6 +34,7 @@ from scutch.judging.ways import is_among, place, way
 from scutch.lawkit import marks
 from scutch.lawkit.agreement import comparing
 from scutch.lawkit.domain import NotAvailable, OutOfDomain, TooFewDevices, Untried
+from scutch.namespaces import CAPABILITIES, Unclaimed, UnclaimedOption
 
 Inputs = Mapping[str, Any]
 NOT_TRIED = (NotAvailable, Unclaimed)

@@ -17,7 +17,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from scutch.implementation import CAPABILITIES, Implementation
+from scutch.implementation import Implementation
+from scutch.namespaces import CAPABILITIES
 
 LIBRARIES = {
     "jax": ("jax", "import jax"),

@@ -17,7 +17,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from scutch.implementation import CAPABILITIES, Implementation
+from scutch.implementation import Implementation
+from scutch.namespaces import CAPABILITIES
 from scutch.reproduce.events import Expression, Global
 from scutch.reproduce.names import Nameless
 from scutch.reproduce.rewriting import Unannotated

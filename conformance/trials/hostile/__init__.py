@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from scutch.implementation import Implementation, Namespace
+from scutch.implementation import Implementation
+from scutch.namespaces import Namespace
 from scutch_reference import bridge, logical, meta, nnx
 
 

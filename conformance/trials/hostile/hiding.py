@@ -5,7 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import jax
-from scutch.implementation import Implementation, Namespace
+from scutch.implementation import Implementation
+from scutch.namespaces import Namespace
 from scutch_reference import meta
 
 

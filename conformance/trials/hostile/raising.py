@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 from hypothesis import errors
-from scutch.implementation import Namespace, Unclaimed
 from scutch.inputs import exported
 from scutch.judging import leaving
 from scutch.judging.exchange import JobBroken
 from scutch.lawkit import domain
+from scutch.namespaces import Namespace, Unclaimed
 from scutch_reference import meta
 
 

@@ -7,7 +7,7 @@ import time
 
 import jax
 from jax.sharding import PartitionSpec
-from scutch.implementation import NAMES
+from scutch.namespaces import NAMES
 from scutch_reference import bridge, logical, meta, nnx
 from scutch_reference.bridge import variables
 from scutch_reference.comparison import equal

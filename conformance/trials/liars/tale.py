@@ -22,12 +22,13 @@ from typing import Any
 
 from scutch import catalogue
 from scutch.adapters.reference import implementation as reference
-from scutch.implementation import NAMES, Implementation, Namespace
+from scutch.implementation import Implementation
 from scutch.inputs.calls import parse_call
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import Ruling, Trial, rule, summarize
+from scutch.namespaces import NAMES, Namespace
 from scutch_reference import bridge, linen, logical, meta, nnx
 
 LIARS: list["Liar"] = []
