@@ -351,6 +351,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("--make", metavar="FILE.py:NAME|MODULE:NAME",
                        help="what makes a box of value and names (default: the class)")  # fmt: skip
+    added.add_argument("--names", default="names", metavar="ATTRIBUTE",
+                       help="where a box has its names (default: %(default)s)")  # fmt: skip
+    added.add_argument("--known", action="append", default=[], metavar="ID=REASON",
+                       help="a requirement that it is known to break; repeatable")  # fmt: skip
+    added.add_argument("--replay", default="", metavar="CALL",
+                       help="try one law on one input, as a failure shows it")  # fmt: skip
     added.add_argument("--implementation", default="flax", metavar="NAME",
                        help="whose AxisMetadata it extends (default: %(default)s)")  # fmt: skip
     added.add_argument("--requirement", action="append", default=[], metavar="PATTERN",
@@ -696,26 +702,38 @@ def _github(arguments: argparse.Namespace) -> int:
 def _box(arguments: argparse.Namespace) -> int:
     from scutch.owners import BOX_LAWS, Nonconforming, judge_box
 
+    known = dict(each.partition("=")[::2] for each in arguments.known)
+    if without := [each for each, why in known.items() if not why.strip()]:
+        raise UsageError(f"--known {without[0]}: expected ID=REASON, with the reason for it")
     code = 0
     try:
         make = find(arguments.make) if arguments.make else None
         for where in arguments.classes:
+            again = ["scutch", "box", where]
+            for option, default in (("make", None), ("names", "names"), ("implementation", "flax")):
+                given = getattr(arguments, option)
+                again += [f"--{option}", given] if given != default else []
             try:
                 found = judge_box(
                     find(where),
                     make=make,
+                    names=arguments.names,
+                    known=known,
                     implementation=arguments.implementation,
                     requirements=arguments.requirement or BOX_LAWS,
                     exclude=arguments.exclude,
                     profile=arguments.profile,
                     seed=arguments.seed,
+                    replay=arguments.replay,
                 )
             except Nonconforming as broken:
-                print(broken.message)
+                print(broken.told(where, [*again, "--replay"]))
                 code = 1
             else:
                 lacks = f"; it has not: {', '.join(found.lacks)}" if found.lacks else ""
                 print(f"{where} conforms in {count(len(found.rulings), 'requirement')}{lacks}")
+                if found.untried:
+                    print(f"not judged: {', '.join(found.untried)}")
     except SystemExit as error:
         raise UsageError(f"importing what is judged raised SystemExit: {error}") from error
     return code

@@ -309,11 +309,15 @@ def names_held(capability: str, modules: Collection[Any]) -> list[str]:
     return sorted(n for n in NAMES[capability] if any(hasattr(m, n) for m in modules))
 
 
-def _is_there(path: str) -> bool:
+def _is_there(path: str, file: Path | None = None) -> bool:
+    """Whether a module can be imported by this name, and is the file, where one is given."""
     try:
-        return importlib.util.find_spec(path) is not None
-    except ModuleNotFoundError:
+        spec = importlib.util.find_spec(path)
+    except (ModuleNotFoundError, ValueError):  # no parent; or a module without a specification
         return False
+    if file is None or spec is None:
+        return spec is not None
+    return spec.origin is not None and Path(spec.origin).resolve() == file.resolve()
 
 
 def known_names() -> dict[str, str]:
@@ -436,7 +440,9 @@ def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
         raise SetupError(f"implementation {where!r}", f"there is no file {str(file)!r}")
     _look_in(file.resolve().parent)
-    name = f"scutch_adapter_{file.stem}"
+    name = file.stem if _is_there(file.stem, file) else f"scutch_adapter_{file.stem}"
+    if name == file.stem and name in sys.modules:
+        return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise SetupError(f"implementation {where!r}", f"{str(file)!r} is no Python file")

@@ -17,6 +17,7 @@ class *lacks*: the failure lists them once, and no law about them is tried. A *m
 import contextlib
 import inspect
 import operator
+import shlex
 import traceback
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -43,6 +44,7 @@ from scutch.judging.trying import try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
 from scutch.report.text import count
+from scutch.terminal import quoted
 
 BOX_LAWS = (
     "metadata/box-axes/adding-names-the-axis",
@@ -144,9 +146,11 @@ class Nonconforming(ExceptionGroup[Exception], AssertionError):
 
     Attributes:
       judgment: The rulings on all requirements, and the features that the class lacks.
+      maker: The Python expression that makes a box, with `{value}` and `{names}` in it.
     """
 
     judgment: Judgment
+    maker: str
 
     def __new__(cls, judgment: Judgment, maker: str) -> Self:
         """Say which requirements are causes, and how each is broken.
@@ -155,38 +159,66 @@ class Nonconforming(ExceptionGroup[Exception], AssertionError):
           judgment: At least one requirement does not hold.
           maker: The Python expression that makes a box.
         """
-        roots = [r for r in judgment.broken if r.verdict != "blocked"]
-        lines = [f"{judgment.title} breaks {', '.join(r.requirement.id for r in roots)}"]
-        errors: list[Exception] = []
-        for ruling in (*roots, *(r for r in judgment.broken if r not in roots)):
-            row = ruling.requirement
-            lines.append(f"\n{row.id} {row.title} ({ruling.verdict})\n  {row.text}")
-            lines += [f"  {ruling.reason}"] if ruling.verdict in ("fixed", "blocked") else []
-            for trial in [trial for trial in ruling.trials if trial.outcome == "failed"]:
-                lines += _shown(trial, maker)
-                errors += [e for e in [_from_class(trial)] if isinstance(e, Exception)]
-        if judgment.lacks:
-            lines.append(f"\nit has not: {'; '.join(judgment.lacks)}")
-        if judgment.untried:
-            lines.append(f"not judged: {', '.join(judgment.untried)}")
-        made = super().__new__(cls, "\n".join(lines), errors or [AssertionError(lines[0])])
-        made.judgment = judgment
+        errors = [
+            error
+            for ruling in _causes_first(judgment)
+            for trial in ruling.trials
+            if isinstance(error := _from_class(trial), Exception)
+        ]
+        text = _told(judgment, maker, judgment.title)
+        made = super().__new__(cls, text, errors or [AssertionError(text.partition("\n")[0])])
+        made.judgment, made.maker = judgment, maker
         return made
 
+    def told(self, title: str, command: Sequence[str]) -> str:
+        """The message for a reader who has not called `judge_box`.
 
-def _shown(trial: Trial, maker: str) -> list[str]:
+        Args:
+          title: The class, as the reader has named it.
+          command: The words that try one call again, if the call stands after them.
+
+        Returns:
+          The text of several lines.
+        """
+        return _told(self.judgment, self.maker, title, command)
+
+
+def _causes_first(judgment: Judgment) -> list[Ruling]:
+    """The broken requirements; those that follow from others stand last."""
+    return sorted(judgment.broken, key=lambda ruling: ruling.verdict == "blocked")
+
+
+def _told(judgment: Judgment, maker: str, title: str, command: Sequence[str] = ()) -> str:
+    """Which requirements are causes, and how each is broken."""
+    roots = [r.requirement.id for r in judgment.broken if r.verdict != "blocked"]
+    lines = [f"{title} breaks {', '.join(roots)}"]
+    for ruling in _causes_first(judgment):
+        row = ruling.requirement
+        lines.append(f"\n{row.id} {row.title} ({ruling.verdict})\n  {row.text}")
+        lines += [f"  {ruling.reason}"] if ruling.verdict in ("fixed", "blocked") else []
+        for trial in ruling.trials:
+            lines += _shown(trial, maker, command) if trial.outcome == "failed" else []
+    if judgment.lacks:
+        lines.append(f"\nit has not: {'; '.join(judgment.lacks)}")
+    if judgment.untried:
+        lines.append(f"not judged: {', '.join(judgment.untried)}")
+    return "\n".join(lines)
+
+
+def _shown(trial: Trial, maker: str, command: Sequence[str]) -> list[str]:
     """The input of a broken law in Python, the line that broke, and how to try it again."""
     found = trial.counterexample
     if found is None or not found.input:
         return [f"  error:  {trial.reason}"]
     inputs = parse_call(found.input)[1]
+    replay = f"{shlex.join(command)} {quoted(found.input)}"
     law = _from_class(trial)
     frames = traceback.extract_tb(law.__traceback__) if law is not None else []
     return [
         *(f"  {name} = {_written(value, maker)}" for name, value in inputs.items()),
         *(f"  {frame.line}" for frame in list(frames)[:1]),
         f"  error:  {found.error}",
-        f"  replay: judge_box(..., replay={found.input!r})",
+        f"  replay: {replay if command else f'judge_box(..., replay={found.input!r})'}",
     ]
 
 
@@ -557,10 +589,8 @@ class _Examined:
             self.lacks.append("indices at which an axis can be added")
             return
         params = self.subject.params("layers")
-        added = self._box(f"with axis {index} and params", params,
-                          lambda: box.add_axis(index, params))  # fmt: skip
-        self._box(f"without axis {index} and params", params,
-                  lambda: added.remove_axis(index, params))  # fmt: skip
+        self._box(f"with axis {index} and params", params,
+                  lambda: box.add_axis(index, {**params}))  # fmt: skip
 
     def _takes(self, value: Any) -> bool:
         try:

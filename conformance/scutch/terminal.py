@@ -96,14 +96,14 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
     if run.processes != 2 and ruling.requirement.part == "processes":
         chosen += ["--processes", str(run.processes)]
     if found.input:
-        return " ".join([*chosen, "--replay", _quoted(found.input)])
+        return " ".join([*chosen, "--replay", quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", run.profile]
     if run.examples != PROFILES[run.profile].examples:
         search += ["--examples", str(run.examples)]
     return " ".join([*chosen, *search, "--seed", str(run.seed), "--known", "none"])
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """A text as one word of a shell, in double quotes where that is safe: they read best."""
     plain = not set(text) & set('"$`\\!')
     return f'"{text}"' if plain else shlex.quote(text)

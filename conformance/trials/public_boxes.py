@@ -196,7 +196,6 @@ PUBLIC = (
             "names": lambda box: box.metadata["names"],
         },
         {
-            "metadata/box-axes/none-is-a-name": "the added axis is not there, whatever its name",
             "metadata/box-axes/adding-names-the-axis": (
                 "after a scan the names are those of one layer, and shard the wrong axes"
             ),
@@ -225,6 +224,10 @@ PUBLIC = (
             ),
         },
     ),
-    Public(Misspelt, refused="'Misspelt' object has no attribute 'shardings'"),
+    Public(
+        Misspelt,
+        {},
+        {"metadata/box-axes/removing-takes-the-name": "no axis can be removed"},
+    ),
     Public(Beside, refused="expected a class that extends"),
 )

@@ -22,7 +22,7 @@ from typing import Any
 
 from scutch.implementation import Implementation
 from scutch.inputs.calls import parse_call
-from scutch.inputs.descriptions import Builder, Copies, build, parts
+from scutch.inputs.descriptions import Box, Builder, Copies, Foreign, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import costs, hypothesis_parts, leaving
 from scutch.judging.exchange import Exchange
@@ -60,7 +60,8 @@ def call_text(name: str, inputs: Inputs) -> str:
 ROUNDS = 12
 """How often a law is searched at most, each time with another seed, until it was tried on every
 input that its mark lists, or until as many inputs were passed over for want of an option as are to
-be tried. All searches but the first end with the input that was missing."""
+be tried. All searches but the first end with the input that was missing. A law is searched once
+where another law, which is broken, may forbid such inputs."""
 FEWEST = PROFILES["quick"].examples
 """A search of fewer inputs, as the trials and `ci/mutants` make, is not repeated."""
 
@@ -147,7 +148,8 @@ def try_law(
                 if witness is not None:
                     attempt.begin_with(witness)
                 attempt.replay(first)
-                for number in range(ROUNDS if examples >= FEWEST else 1):
+                once = examples < FEWEST or attempt.unless
+                for number in range(1 if once else ROUNDS):
                     hypothesis_parts.search(
                         law.function, attempt.call, fixtures=attempt.fixtures,
                         examples=examples, seed=seed + number, shrink=shrink,
@@ -302,7 +304,8 @@ class Attempt:
           Exception: The law was broken; it is the exception of the law or of a builder.
         """
         for other, broken_by in self.unless:
-            if any(other.is_broken(each) for each in mixed(broken_by, inputs)):
+            calls = mixed(broken_by, inputs, owned=self.builder.owned)
+            if any(other.is_broken(each) for each in calls):
                 raise OutOfDomain
         self.function(**self.fixtures, **{n: build(v, self.builder) for n, v in inputs.items()})
 
@@ -386,18 +389,23 @@ def _gravity(found: Counterexample, error: BaseException) -> int:
     return 2 if "does not mention" in found.error else 0
 
 
-def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
+def mixed(broken_by: Inputs, inputs: Inputs, *, owned: bool = False) -> Iterator[Inputs]:
     """A call that breaks one law, with parts of the inputs of another in the place of its own.
 
     Args:
       broken_by: The inputs that break the one law.
       inputs: Of the other law.
+      owned: Whether one box class is judged for its owner, so that every box is of that class.
 
     Yields:
       The call with the inputs of the same names; then, for each description inside `inputs`, the
       call with that description in place of every input of its type. If the two laws share no name
       and no type, it yields no call, and no failure of the other follows from the one.
     """
+
+    def kind(part: Any) -> type:
+        return Box if owned and isinstance(part, Foreign) else type(part)
+
     same = {name: inputs.get(name, value) for name, value in broken_by.items()}
     if not broken_by.keys().isdisjoint(inputs):
         yield same
@@ -405,7 +413,7 @@ def mixed(broken_by: Inputs, inputs: Inputs) -> Iterator[Inputs]:
         put = {
             name: Copies(part) if isinstance(value, Copies) else part
             for name, value in broken_by.items()
-            if type(value.of if isinstance(value, Copies) else value) is type(part)
+            if kind(value.of if isinstance(value, Copies) else value) is kind(part)
         }
         if put:
             yield {**same, **put}

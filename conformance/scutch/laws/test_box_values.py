@@ -102,8 +102,13 @@ def test_axes_touch_names_only(subject, pair, index, name):
 def test_axes_commute_with_replacing(subject, box, index, name, value):
     """`add_axis` or `remove_axis` before `replace_boxed` gives the same box as after it."""
     assume(subject.holds(value))
-    index, params = subject.place(index, box), subject.params(name)
-    added = box.add_axis(index, params)
-    assert alike(added.replace_boxed(value), box.replace_boxed(value).add_axis(index, params))
-    removed = added.replace_boxed(value).remove_axis(index, params)
-    assert alike(removed, added.remove_axis(index, params).replace_boxed(value))
+    index = subject.place(index, box)
+
+    def added(box):
+        return box.add_axis(index, subject.params(name))
+
+    def removed(box):
+        return box.remove_axis(index, subject.params(name))
+
+    assert alike(added(box).replace_boxed(value), added(box.replace_boxed(value)))
+    assert alike(removed(added(box).replace_boxed(value)), removed(added(box)).replace_boxed(value))
