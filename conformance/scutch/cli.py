@@ -59,7 +59,7 @@ exit codes:
 _AT: Final = (
     "the file that findings stand at: an adapter, or what names the release that was judged"
 )
-_EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich")
+_EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich", "tomlkit")
 
 
 class UsageError(Exception):
@@ -504,7 +504,7 @@ def _known(arguments: argparse.Namespace) -> int:
     if arguments.update:
         ways = {(entry.requirement, entry.test): entry.errors for entry in entries}
         before = known.read(file)
-        text = known.with_errors(file.read_text("utf-8"), str(file), (name, version), ways)
+        text = known.with_errors(file.read_bytes().decode(), str(file), (name, version), ways)
         publish(text, file)
         for old, new in zip(before, known.read(file), strict=True):
             for each in new.errors[len(old.errors) :]:

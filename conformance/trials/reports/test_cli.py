@@ -189,6 +189,22 @@ def test_a_badge_that_cannot_be_written_is_refused(scutch, saved, flax, tmp_path
     assert err.startswith(f"scutch: cannot write the badge to {tmp_path}: ")
 
 
+@pytest.mark.parametrize("update", [[], ["--update"]], ids=["new", "update"])
+def test_known_failures_without_tomlkit_are_refused(
+    update, scutch, saved, flax, tmp_path, monkeypatch
+):
+    file = tmp_path / "known.toml"
+    if update:
+        file.write_text("")
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    code, _, err = scutch("known", str(file), "--from", saved("flax", flax), *update)
+    assert (code, err.strip()) == (
+        2,
+        "scutch: `scutch known` needs tomlkit, which is not installed: "
+        'pip install "scutch[report]"',
+    )
+
+
 @pytest.mark.parametrize("missing", ["jsonschema", "rich", "jinja2"])
 def test_a_missing_extra_says_how_to_get_it(missing, scutch, saved, flax, tmp_path, monkeypatch):
     for name in ("site", "table"):
@@ -208,7 +224,8 @@ def test_a_missing_extra_says_how_to_get_it(missing, scutch, saved, flax, tmp_pa
 def test_the_command_line_and_the_writer_load_no_extra():
     program = (
         "import sys, scutch.cli, scutch.report; "
-        "print(*{'jinja2', 'rich', 'jsonschema', 'markupsafe', 'jax', 'pytest'} & {*sys.modules})"
+        "print(*{'jinja2', 'rich', 'jsonschema', 'markupsafe', 'tomlkit', 'jax', 'pytest'} "
+        "& {*sys.modules})"
     )
     path = cli.__file__.rpartition("scutch")[0]
     done = subprocess.run(
