@@ -346,6 +346,12 @@ def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
     added = command("badge", "draw one report as a small SVG", _badge)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
+    added.add_argument(
+        "--endpoints",
+        metavar="DIR",
+        help="also write JSON for shields.io to this folder: scutch.json, and one for each part of "
+        "the catalogue, such as bridge.json",
+    )
 
     added = command("sarif", "write what one report found as SARIF 2.1.0", _sarif)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
@@ -684,7 +690,11 @@ def _reproduce_all(path: str, implementation: str) -> int:
 
 
 def _badge(arguments: argparse.Namespace) -> int:
-    return _put(badge.svg(load(arguments.report)), arguments.output, "badge")
+    report = load(arguments.report)
+    if arguments.endpoints:
+        for name, text in badge.endpoints(report).items():
+            _put(text, f"{arguments.endpoints}/{name}.json", "badge")
+    return _put(badge.svg(report), arguments.output, "badge")
 
 
 def _sarif(arguments: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from scutch import cli
+from scutch.catalogue import PARTS
 from scutch.report import load
 from trials.borrowing import ALONE, borrowing_environment
 
@@ -165,8 +166,11 @@ def test_the_action_shows_annotations_a_table_and_files(job):
     assert "| requirement | verdict |" in summary
     made = {path.name for path in (job.folder / job.values["inputs.output"]).iterdir()}
     assert made == {
-        "report.json", "report.md", "report.sarif", "report.txt", "badge.svg", "pages"
+        "report.json", "report.md", "report.sarif", "report.txt", "badge.svg", "badges", "pages"
     }  # fmt: skip
+    badges = job.folder / job.values["inputs.output"] / "badges"
+    assert {file.stem for file in badges.iterdir()} == {"scutch", *PARTS}
+    assert json.loads((badges / "metadata.json").read_text())["message"] == "1 of 2 must"
     for output in ("sarif", "badge"):
         assert (job.folder / job.output(output)).is_file()
     assert not (job.folder / "hacked").exists()

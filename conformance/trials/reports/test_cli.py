@@ -8,7 +8,7 @@ import sys
 import pytest
 from scutch import cli, terminal
 from scutch.catalogue import index
-from scutch.report import Product, load
+from scutch.report import Product, badge, load
 
 
 @pytest.fixture
@@ -182,6 +182,10 @@ def test_badge_goes_to_standard_output_or_a_file(scutch, saved, flax, tmp_path):
     picture = tmp_path / "new" / "badge.svg"
     assert scutch("badge", path, "-o", str(picture)) == (0, "", "")
     assert picture.read_text() == out
+    folder = tmp_path / "endpoints"
+    assert scutch("badge", path, "--endpoints", str(folder)) == (0, out, "")
+    written = {file.name: file.read_text() for file in folder.iterdir()}
+    assert written == {f"{name}.json": text for name, text in badge.endpoints(flax).items()}
 
 
 def test_a_badge_that_cannot_be_written_is_refused(scutch, saved, flax, tmp_path):
