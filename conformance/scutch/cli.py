@@ -367,6 +367,9 @@ def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
     )
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("--at", metavar="FILE", help=_AT)
+    added.add_argument(
+        "--vouched", metavar="OLD.json", help="the summary also says what changed since this report"
+    )
 
     added = command(
         "box",
@@ -721,13 +724,14 @@ def _place(arguments: argparse.Namespace, report: Report) -> Place | None:
 
 def _github(arguments: argparse.Namespace) -> int:
     report = load(arguments.report)
+    summary = github.summary(report, load(arguments.vouched) if arguments.vouched else None)
     print(github.annotations(report, _place(arguments, report)), end="")
     if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
-        print(github.summary(report), end="")
+        print(summary, end="")
         return 0
     try:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(github.summary(report))
+            file.write(summary)
     except OSError as error:
         raise UsageError(f"cannot add the summary to {path}: {error.strerror}") from error
     return 0
