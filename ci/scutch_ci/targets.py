@@ -34,8 +34,8 @@ ADAPTERS = {
 }
 """How the implementation of a record is loaded."""
 
-JUDGING = ("attrs execnet hypothesis iniconfig packaging pluggy pygments pytest pytest-xdist "
-           "sortedcontainers").split()  # fmt: skip
+JUDGING = ("attrs execnet hypothesis iniconfig packaging pluggy psutil pygments pytest "
+           "pytest-xdist sortedcontainers").split()  # fmt: skip
 """The packages that the judge needs beside JAX.
 
 Their versions come from the newest pins, unless the pins of the release have them.

@@ -48,6 +48,7 @@ examples:
   scutch explain objects/graphs/merge-undoes-split      what a requirement says, and why
   scutch changes flax 0.12.6 0.12.12                    what an upgrade of Flax changes
   scutch upgrade --from flax==0.12.6 src                which lines of your code it changes
+  scutch completion bash                                a script that completes commands and files
 
 exit codes:
   0  fine
@@ -59,7 +60,19 @@ exit codes:
 _AT: Final = (
     "the file that findings stand at: an adapter, or what names the release that was judged"
 )
-_EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich")
+_EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich", "shtab", "tomlkit")
+
+
+_TAKES_A_PATH: Final = re.compile(r"DIR|FILE|PATH|WHERE|\.json")
+"""Occurs in the metavar of an argument that takes a folder (`DIR`) or a file."""
+_COMPLETION: Final = """\
+examples:
+  scutch completion bash >~/.local/share/bash-completion/completions/scutch
+  scutch completion zsh >~/.zfunc/_scutch    (`fpath+=~/.zfunc` before `compinit` in ~/.zshrc)
+  scutch completion tcsh >~/.scutch.tcsh     (`source ~/.scutch.tcsh` in ~/.tcshrc)
+
+A shell that starts after this completes commands, options, choices and files.
+"""
 
 
 class UsageError(Exception):
@@ -121,7 +134,12 @@ def _refuse(message: str) -> int:
     return 2
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
+    """The parser of all commands.
+
+    Args:
+      options_of_run: Add the options of `scutch run`, which pytest parses.
+    """
     parser = argparse.ArgumentParser(
         prog="scutch",
         description="Judge implementations of Flax-style sharding metadata, lifted "
@@ -152,6 +170,10 @@ def _parser() -> argparse.ArgumentParser:
         "`scutch run --help` lists the options; those of pytest work, too.",
     )
     added.add_argument("rest", nargs="*", metavar="ARGUMENT", help="an argument of pytest")
+    if options_of_run:
+        from scutch import plugin
+
+        plugin.add_options(added.add_argument)
 
     added = command(
         "list", "list the parts and groups of the catalogue, or the requirements of one", _list
@@ -261,6 +283,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument(
         "--python",
+        metavar="PATH",
         default=sys.executable,
         help="the interpreter of an environment with one of both releases, which runs the scripts "
         "(default: this one)",
@@ -323,6 +346,12 @@ def _parser() -> argparse.ArgumentParser:
     added = command("badge", "draw one report as a small SVG", _badge)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.svg", help="(default: standard output)")
+    added.add_argument(
+        "--endpoints",
+        metavar="DIR",
+        help="also write JSON for shields.io to this folder: scutch.json, and one for each part of "
+        "the catalogue, such as bridge.json",
+    )
 
     added = command("sarif", "write what one report found as SARIF 2.1.0", _sarif)
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
@@ -338,6 +367,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("--at", metavar="FILE", help=_AT)
+    added.add_argument(
+        "--vouched", metavar="OLD.json", help="the summary also says what changed since this report"
+    )
 
     added = command(
         "box",
@@ -382,7 +414,7 @@ def _parser() -> argparse.ArgumentParser:
                        help="a mesh shape; repeatable (default: those of the model)")  # fmt: skip
     added.add_argument("--json", action="store_true", help="print JSON in the place of text")
     added.add_argument("--html", metavar="FILE", help="show: also write a page")
-    added.add_argument("--array", action="append", default=[], metavar="PATH",
+    added.add_argument("--array", action="append", default=[], metavar="ARRAY",
                        help="show: add JAX's picture of this array; repeatable")  # fmt: skip
     added.add_argument("--steps", type=int, default=3,
                        help="check: on each mesh, 0 for none (default: %(default)s)")  # fmt: skip
@@ -391,7 +423,8 @@ def _parser() -> argparse.ArgumentParser:
                        help="lock: for N fake devices along the first axis")  # fmt: skip
     added.add_argument("--tpu", metavar="KIND:SHAPE",
                        help="lock: for absent TPUs, such as v5e:16x16")  # fmt: skip
-    added.add_argument("--file", help="lock: where it is written (default: NAME.lock.json)")
+    added.add_argument("--file", metavar="FILE",
+                       help="lock: where it is written (default: NAME.lock.json)")  # fmt: skip
     added.add_argument("--against", metavar="FILE",
                        help="lock: tell what differs from FILE, and fail on it")  # fmt: skip
     added.add_argument("--reason", help="lock: accept what differs from the file that is there")
@@ -401,6 +434,12 @@ def _parser() -> argparse.ArgumentParser:
                        help="compare: no parameters, placement, values or costs")  # fmt: skip
     added.add_argument("--python", metavar="PATH",
                        help="compare: a Python with another Flax, for the second")  # fmt: skip
+
+    added = command(
+        "completion", "print a script for a shell that completes the command line", _completion
+    )
+    added.formatter_class, added.epilog = argparse.RawDescriptionHelpFormatter, _COMPLETION
+    added.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that reads it")
     return parser
 
 
@@ -510,7 +549,7 @@ def _known(arguments: argparse.Namespace) -> int:
     if arguments.update:
         ways = {(entry.requirement, entry.test): entry.errors for entry in entries}
         before = known.read(file)
-        text = known.with_errors(file.read_text("utf-8"), str(file), (name, version), ways)
+        text = known.with_errors(file.read_bytes().decode(), str(file), (name, version), ways)
         publish(text, file)
         for old, new in zip(before, known.read(file), strict=True):
             for each in new.errors[len(old.errors) :]:
@@ -660,7 +699,11 @@ def _reproduce_all(path: str, implementation: str) -> int:
 
 
 def _badge(arguments: argparse.Namespace) -> int:
-    return _put(badge.svg(load(arguments.report)), arguments.output, "badge")
+    report = load(arguments.report)
+    if arguments.endpoints:
+        for name, text in badge.endpoints(report).items():
+            _put(text, f"{arguments.endpoints}/{name}.json", "badge")
+    return _put(badge.svg(report), arguments.output, "badge")
 
 
 def _sarif(arguments: argparse.Namespace) -> int:
@@ -687,15 +730,28 @@ def _place(arguments: argparse.Namespace, report: Report) -> Place | None:
 
 def _github(arguments: argparse.Namespace) -> int:
     report = load(arguments.report)
+    summary = github.summary(report, load(arguments.vouched) if arguments.vouched else None)
     print(github.annotations(report, _place(arguments, report)), end="")
     if not (path := os.environ.get("GITHUB_STEP_SUMMARY")):
-        print(github.summary(report), end="")
+        print(summary, end="")
         return 0
     try:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(github.summary(report))
+            file.write(summary)
     except OSError as error:
         raise UsageError(f"cannot add the summary to {path}: {error.strerror}") from error
+    return 0
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    import shtab
+
+    parser = _parser(options_of_run=True)
+    (commands,) = (each.choices for each in parser._actions if isinstance(each.choices, dict))
+    for action in (each for command in commands.values() for each in command._actions):
+        if found := _TAKES_A_PATH.search(str(action.metavar)):
+            action.complete = shtab.DIRECTORY if found[0] == "DIR" else shtab.FILE
+    print(shtab.complete(parser, arguments.shell))
     return 0
 
 

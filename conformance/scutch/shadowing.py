@@ -9,7 +9,8 @@ import importlib.util
 from pathlib import Path
 
 _FILES = {
-    "jax": "version.py", "numpy": "version.py", "hypothesis": "version.py", "pytest": "__main__.py"
+    "jax": "version.py", "numpy": "version.py", "hypothesis": "version.py",
+    "psutil": "_common.py", "pytest": "__main__.py",
 }  # fmt: skip
 """A file that each package has."""
 

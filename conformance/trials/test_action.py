@@ -3,16 +3,19 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import yaml
 from scutch import cli
+from scutch.catalogue import PARTS
 from scutch.report import load
+from scutch.report.document import write
 from trials.borrowing import ALONE, borrowing_environment
 
 ROOT = Path(__file__).parents[2]
@@ -165,8 +168,11 @@ def test_the_action_shows_annotations_a_table_and_files(job):
     assert "| requirement | verdict |" in summary
     made = {path.name for path in (job.folder / job.values["inputs.output"]).iterdir()}
     assert made == {
-        "report.json", "report.md", "report.sarif", "report.txt", "badge.svg", "pages"
+        "report.json", "report.md", "report.sarif", "report.txt", "badge.svg", "badges", "pages"
     }  # fmt: skip
+    badges = job.folder / job.values["inputs.output"] / "badges"
+    assert {file.stem for file in badges.iterdir()} == {"scutch", *PARTS}
+    assert json.loads((badges / "metadata.json").read_text())["message"] == "1 of 2 must"
     for output in ("sarif", "badge"):
         assert (job.folder / job.output(output)).is_file()
     assert not (job.folder / "hacked").exists()
@@ -198,6 +204,7 @@ def test_what_fails_the_step_is_chosen(job):
         ({"implementation": "a.py", "level": "may"}, "level is 'may'; expected must or should"),
         ({"implementation": "a.py", "comment": "yes"}, "comment is 'yes'; expected true or false"),
         ({"implementation": "a.py", "fail-on": "regression"}, "vouched is ''; expected the report"),
+        ({"implementation": "a.py", "vouched": "b.json"}, "vouched is 'b.json'; expected the file"),
         ({"model": "a.py:b", "lock": "c.json"}, "lock is 'c.json'; expected the file that"),
         ({"implementation": "a.py"}, None),
     ],
@@ -225,13 +232,55 @@ if "--jq" in sys.argv and len(asked) > 2:
 """
 
 
-def test_a_model_is_compared_with_its_lock_and_the_pull_request_shows_it(tmp_path):
-    folder = tmp_path / "checkout"
-    folder.mkdir()
+@pytest.fixture
+def github_cli(tmp_path):
+    """The folder of a program `gh` that notes its arguments and the comment in `gh.log`."""
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "gh").write_text(GH.format(python=sys.executable))
     (programs / "gh").chmod(0o755)
+    return programs
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("passed", "Since the vouched report of broken 1: 1 regression"),
+        ("failed", "Since the vouched report of broken 1: no regression, no change"),
+        (None, ""),
+    ],
+)
+def test_the_pull_request_shows_failures_of_an_adapter_and_changes_since_the_vouched_report(
+    before, told, job, tmp_path, github_cli
+):
+    folder = tmp_path / "checkout"
+    shutil.copytree(job.folder, folder)
+    commented = Job(folder, job.inputs)
+    if before:
+        report = load(job.folder / job.output("report"))
+        outcomes = [
+            replace(one, verdict=before if one.verdict == "failed" else one.verdict)
+            for one in report.requirements
+        ]
+        write(replace(report, requirements=tuple(outcomes)), folder / "vouched.json")
+        commented = Job(folder, job.inputs | {"vouched": "vouched.json"})
+    code, printed, summary = commented.step("Show", **CHECKOUT)
+    assert code == 0, printed
+    commented.programs = github_cli
+    code, printed, _ = commented.step("Comment")
+    assert code == 0, printed
+    *_, body = json.loads((folder / "gh.log").read_text().splitlines()[-1])
+    assert body == f"<!-- scutch: scutch -->\n{summary}"
+    assert "1 of 2 must, 1 root cause" in body
+    assert "<details open><summary>Root causes: 1</summary>" in body
+    assert (told in body, "Since the vouched" in body) == (True, bool(before))
+    regression = "| metadata/box-axes/adding-undoes-removing | passed | failed | must |"
+    assert (regression in body) is (before == "passed")
+
+
+def test_a_model_is_compared_with_its_lock_and_the_pull_request_shows_it(tmp_path, github_cli):
+    folder = tmp_path / "checkout"
+    folder.mkdir()
     (folder / NASTY).write_text(MODEL.format(4))
     lock = [Path(sys.executable).parent / "scutch", "model", f"{NASTY}:setup", "lock"]
     subprocess.run(lock, cwd=folder, env={**ALONE, **CHECKOUT}, check=True, capture_output=True)
@@ -252,10 +301,9 @@ def test_a_model_is_compared_with_its_lock_and_the_pull_request_shows_it(tmp_pat
     between = lines[: lines.index(f"::{begin.removeprefix('::stop-commands::')}::")]
     assert all(line in between for line in lines if "this is the model's" in line)
     assert "The layout of" in (folder / "out" / "model.html").read_text("utf-8")
-    path = os.pathsep.join([str(programs), ALONE["PATH"]])
-    changed.programs = programs
+    changed.programs = github_cli
     for _ in range(2):
-        code, printed, _ = changed.step("Comment", PATH=path)
+        code, printed, _ = changed.step("Comment")
         assert code == 0, printed
     asked = [json.loads(line) for line in (folder / "gh.log").read_text().splitlines()]
     assert [each[1:4] for each in asked[1::2]] == [

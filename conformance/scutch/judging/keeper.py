@@ -13,7 +13,6 @@ descendants; then it kills every one of them, and ends.
 import contextlib
 import ctypes
 import json
-import math
 import os
 import select
 import signal
@@ -21,8 +20,9 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import NoReturn
+
+import psutil
 
 MOST = 64
 """Processes that a runner may have started, and that have not ended."""
@@ -118,7 +118,7 @@ def _wait(judge: int, runner: int, told: int) -> Ending:
             return Ending(runner, os.waitstatus_to_exitcode(status))
         if signal.SIGTERM in signals or os.getppid() != judge:
             return Ending(runner)
-        if len(descendants(os.getpid(), MOST + 1)) > MOST:
+        if len(psutil.Process().children(recursive=True)) > MOST:
             return Ending(runner, reason=f"it had started more than {MOST} processes")
         signals = os.read(told, 64) if select.select([told], [], [], _ROUND)[0] else b""
 
@@ -128,31 +128,6 @@ def _ask_kernel(option: int, value: int) -> None:
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def descendants(process: int, most: float = math.inf) -> list[int]:
-    """The children of a process, their children and so on; empty where the system does not say.
-
-    Args:
-      process: The number of the process.
-      most: No more of them are asked for their children once so many are found: where processes
-        multiply, they do so faster than all of them can be asked.
-    """
-    found = children(process)
-    for each in found:  # which grows meanwhile
-        if len(found) >= most:
-            break
-        found += children(each)
-    return found
-
-
-def children(process: int) -> list[int]:
-    """The children of a process; empty where the system does not say, or it is gone."""
-    listed = []
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{process}/task").iterdir():
-            listed += (thread / "children").read_text().split()
-    return [int(number) for number in listed]
 
 
 def _kill_all(runner: int) -> bool:
@@ -165,9 +140,9 @@ def _kill_all(runner: int) -> bool:
     while time.monotonic() < limit:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(runner, signal.SIGKILL)
-        for process in descendants(os.getpid()):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue

@@ -22,10 +22,9 @@ reproduce`.
 """
 
 import functools
-import itertools
-import json
+import re
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -229,16 +228,18 @@ def toml(implementation: str, entries: Iterable[Known]) -> str:
       implementation: The name that they are about.
       entries: The entries; their `implementation` and `place` are not written.
     """
-    parts = [f"implementation = {_quoted(implementation)}\n"]
+    import tomlkit  # of the extra `report`: a run does without
+
+    tables = []
     for entry in entries:
         values = {key: getattr(entry, key) for key in KEYS if key != "cause"}
-        lines = [f"{key} = {_quoted(text)}" for key, text in values.items() if text is not None]
-        parts.append("\n".join(["[[known]]", *lines, *_error_lines(entry.errors), ""]))
-    return "\n".join(parts)
-
-
-def _error_lines(errors: Collection[str]) -> list[str]:
-    return [f"{ERRORS} = [", *(f"  {_quoted(each)}," for each in errors), "]"] if errors else []
+        table: dict[str, Any] = {
+            key: _plain(text) for key, text in values.items() if text is not None
+        }
+        if entry.errors:
+            table[ERRORS] = tomlkit.item(list(map(_plain, entry.errors))).multiline(True)
+        tables.append(table)
+    return tomlkit.dumps({"implementation": _plain(implementation), "known": tables})
 
 
 def with_errors(
@@ -249,7 +250,7 @@ def with_errors(
     All else in the text stays as it is.
 
     Args:
-      text: As `parse` reads it; `errors`, where there are some, end with a line `]`.
+      text: As `parse` reads it.
       file: Where it is from, for messages.
       release: Name and version of the implementation that was judged.
       broken: The ways, by requirement and law. Those that an entry has already stay.
@@ -260,27 +261,28 @@ def with_errors(
     Raises:
       SetupError: As `read`.
     """
-    lines = text.splitlines()
-    for entry in reversed(parse(text, file)):
-        ways = dict.fromkeys([*entry.errors, *broken.get((entry.requirement, entry.test), ())])
-        if not entry.applies(*release) or len(ways) == len(entry.errors):
-            continue
-        first = int(entry.place.rpartition(":")[2])
-        rest = lines[first:]
-        table = list(itertools.takewhile(lambda line: not line.startswith("[["), rest))
-        own = list(itertools.takewhile(lambda line: not line.startswith(ERRORS), table))
-        while not own[-1].strip():
-            own.pop()
-        after = itertools.dropwhile(lambda line: line != "]", table[len(own) :])
-        blank = list(after)[1:] if entry.errors else table[len(own) :]
-        lines[first : first + len(table)] = [*own, *_error_lines(ways), *blank]
-    return "\n".join([*lines, ""])
+    import tomlkit
+
+    entries = parse(text, file)
+    document = tomlkit.parse(text)
+    tables = [t for t in document.get("known", []) if t["requirement"] not in retired()]
+    for entry, table in zip(entries, tables, strict=True):
+        ways = dict.fromkeys(map(_plain, broken.get((entry.requirement, entry.test), ())))
+        new = [way for way in ways if way not in entry.errors and entry.applies(*release)]
+        if new and entry.errors:
+            table[ERRORS].extend(new)
+        elif new:
+            table.add(ERRORS, tomlkit.item(new).multiline(True))
+            body = table.value.body
+            last = max(n for n, (key, _) in enumerate(body[:-1]) if key)
+            body.insert(last + 1, body.pop())  # before a comment that may be about the next table
+    written = tomlkit.dumps(document)
+    return re.sub(r"\r?\n", "\r\n", written) if "\r\n" in text else written
 
 
-def _quoted(text: str) -> str:
-    """A basic string of TOML; characters that UTF-8 or TOML cannot hold are written as escapes."""
-    plain = text.replace("\x7f", "\\x7f").encode(errors="backslashreplace").decode()
-    return json.dumps(plain, ensure_ascii=False)
+def _plain(text: str) -> str:
+    """A text with escapes for the halves of characters, which UTF-8 cannot hold."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def of(implementation: Implementation) -> tuple[Known, ...]:

@@ -2,11 +2,16 @@
 
     Path("flax.svg").write_text(svg(load("flax.json")))
 
-It is drawn by hand, because a badge is forty lines of SVG that must show anywhere.
+It is drawn by hand, because a badge is forty lines of SVG that must show anywhere. `endpoints` says
+the same of each part of the catalogue, as JSON from which shields.io draws badges.
 """
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from xml.sax.saxutils import escape
 
+from scutch.catalogue import PARTS
 from scutch.judging.verdicts import ROOTS
 from scutch.report.document import Report
 from scutch.report.matrix import Column
@@ -39,11 +44,8 @@ def svg(report: Report) -> str:
     nothing is claimed. The title says the same in words.
     """
     column = Column(str(report.implementation), report)
-    passed, claimed = column.passed("must"), column.claimed("must")
-    message = f"{passed} of {claimed} must" if claimed else "nothing claimed"
     title = f"scutch: {line(column.label)}: {column.headline}"
-    if not report.complete:
-        message += ", incomplete"
+    message = _message(report)
     left, right = 6 * 7, round(len(message) * 6.6)
     return _TEMPLATE.format(
         width=left + right + 24,
@@ -57,6 +59,41 @@ def svg(report: Report) -> str:
         title=escape(title, {'"': "&quot;"}),
         message=message,
     )
+
+
+def endpoints(report: Report) -> Mapping[str, str]:
+    """Badges for shields.io, as the JSON of its endpoint: `scutch` and one for each part.
+
+    Args:
+      report: Of one run. A part that it has no requirement of is "not judged".
+
+    Returns:
+      The JSON texts, by `scutch` for the whole report and by the names of the parts.
+    """
+    of_part = {
+        part: replace(report, requirements=tuple(
+            one for one in report.requirements if one.id.startswith(f"{part}/")
+        ))
+        for part in PARTS
+    }  # fmt: skip
+    return {
+        name: _endpoint(name if one is report else f"scutch {name}", one)
+        for name, one in {"scutch": report, **of_part}.items()
+    }
+
+
+def _endpoint(label: str, report: Report) -> str:
+    message, color = _message(report), _colour(report).removeprefix("#")
+    badge = {"schemaVersion": 1, "label": label, "message": message, "color": color}
+    return json.dumps(badge, indent=1) + "\n"
+
+
+def _message(report: Report) -> str:
+    column = Column(str(report.implementation), report)
+    passed, claimed = column.passed("must"), column.claimed("must")
+    nothing = "nothing claimed" if report.requirements else "not judged"
+    message = f"{passed} of {claimed} must" if claimed else nothing
+    return message if report.complete else f"{message}, incomplete"
 
 
 def _colour(report: Report) -> str:

@@ -25,6 +25,7 @@ is the same but whose counterexample is another is listed, because another fault
 Regressions of a should are listed, and count only when the level asked for is should.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,9 +67,15 @@ class Change:
         levels = {one.level for one in (self.old, self.new) if one}
         return "must" if "must" in levels else "should"
 
+    @property
+    def verdicts(self) -> tuple[str, str]:
+        """The old and the new verdict; `absent` from a report that lacks the requirement."""
+        old, new = (one.verdict if one else "absent" for one in (self.old, self.new))
+        return old, new
+
     def __str__(self) -> str:
         """One line: id, level, old and new verdict, title, and the requirements that block it."""
-        old, new = (one.verdict if one else "absent" for one in (self.old, self.new))
+        old, new = self.verdicts
         step = old if old == new else f"{old} -> {new}"
         if self.old and self.new and self.old.level != self.new.level:
             step += f" ({self.old.level} -> {self.new.level})"
@@ -112,9 +119,9 @@ class Comparison:
         """Whether a gate at this level must refuse the new report."""
         return bool(self.failures(level)) or not self.new.complete
 
-    def text(self, level: str = "must") -> str:
-        """The comparison for people: both runs, the groups, and a last line that sums up."""
-        lines = [f"old: {_facts(self.old)}", f"new: {_facts(self.new)}"]
+    @property
+    def groups(self) -> Mapping[str, tuple[Change, ...]]:
+        """The groups that have changes, by their titles."""
         groups = {
             "Regressions": self.regressions,
             "Consequences of these regressions": self.consequences,
@@ -124,18 +131,26 @@ class Comparison:
             "Broken in another way": self.witnesses,
             "Other changes": self.other,
         }
-        for title, changes in groups.items():
-            if changes:
-                lines += ["", f"{title} ({len(changes)}):", *(f"  {change}" for change in changes)]
+        return {title: changes for title, changes in groups.items() if changes}
+
+    def text(self, level: str = "must") -> str:
+        """The comparison for people: both runs, the groups, and the verdict."""
+        lines = [f"old: {_facts(self.old)}", f"new: {_facts(self.new)}"]
+        for title, changes in self.groups.items():
+            lines += ["", f"{title} ({len(changes)}):", *(f"  {change}" for change in changes)]
+        return "\n".join([*lines, "", self.verdict(level)])
+
+    def verdict(self, level: str = "must") -> str:
+        """The number of regressions at this level, in one line."""
         failures = len(self.failures(level))
         verdict = count(failures, "regression") if failures else "no regression"
         if spared := len(self.regressions) - failures:
             verdict += f" ({count(spared, 'regression')} of a should not counted)"
         if not self.new.complete:
             verdict += "; the new report is not complete, and that counts as one"
-        elif not any(groups.values()):
+        elif not self.groups:
             verdict += ", no change"
-        return "\n".join([*lines, "", verdict])
+        return verdict
 
 
 def compare(old: Report, new: Report, *, allow_known: bool = False) -> Comparison:

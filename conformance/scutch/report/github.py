@@ -1,7 +1,7 @@
 """A run in a job of GitHub Actions: annotations at lines of files, and a summary with tables.
 
 print(annotations(report, Place.of("my_fork.py", "my-fork")))
-print(summary(report))
+print(summary(report, vouched))
 
 Both hold text that the implementation chose. So annotations are escaped as the runner of jobs
 unescapes them, and the summary, which is Markdown, holds such text as HTML only.
@@ -13,6 +13,7 @@ from typing import Final
 
 from scutch.catalogue import PARTS
 from scutch.judging.verdicts import VERDICTS
+from scutch.report.comparison import Comparison, compare
 from scutch.report.document import Report
 from scutch.report.findings import Finding, Place, findings
 from scutch.report.matrix import Column, matrix
@@ -50,11 +51,12 @@ def _annotation(finding: Finding) -> str:
     return f"::{_COMMANDS[finding.severity]} {listed}::{command_message(finding.message)}"
 
 
-def summary(report: Report) -> str:
+def summary(report: Report, vouched: Report | None = None) -> str:
     """The headline, a table of the parts, and tables of the unmet requirements, in Markdown.
 
     Args:
       report: Of one run.
+      vouched: An earlier report. Tables of the changes since then follow the headline.
     """
     column = Column(str(report.implementation), report)
     verdicts = [each for each in VERDICTS if column.tally(each)]
@@ -66,6 +68,7 @@ def summary(report: Report) -> str:
     text = [
         f"### scutch: {_html(column.label)}\n",
         f"{_html(column.headline)}\n",
+        *([] if vouched is None else _changes(compare(vouched, report))),
         _table(["part", "what it is about", *verdicts], rows),
     ]
     broken = list(findings(report, None))
@@ -77,15 +80,33 @@ def summary(report: Report) -> str:
         if chosen:
             table = _table(["requirement", "verdict", "what it says, and what broke it"],
                            [_cells(each) for each in chosen])  # fmt: skip
-            heading = f"<summary>{title}: {len(chosen)}</summary>"
-            opened = "" if chosen[0].severity == "note" else " open"
-            text.append(f"<details{opened}>{heading}\n\n{table}\n</details>\n")
+            text.append(_details(title, len(chosen), table, opened=chosen[0].severity != "note"))
     environment = report.environment
     text.append(
         f"{report.suite}, JAX {_html(environment.jax)}, Python {_html(environment.python)}, "
         f"profile {_html(report.profile)}, seed {report.seed}"
     )
     return "\n".join(text) + "\n"
+
+
+def _changes(compared: Comparison) -> list[str]:
+    """The regressions since the old report in one line, and a table of each group of changes."""
+    verdict = compared.verdict(compared.new.level)
+    text = [f"Since the vouched report of {_html(str(compared.old.implementation))}: {verdict}\n"]
+    for title, changes in compared.groups.items():
+        rows = [
+            [_html(one.latest.id), *one.verdicts, one.level, _html(one.latest.title)]
+            for one in changes
+        ]
+        table = _table(["requirement", "was", "is", "level", "what it says"], rows)
+        text.append(_details(title, len(rows), table, opened=title == "Regressions"))
+    return text
+
+
+def _details(title: str, rows: int, table: str, *, opened: bool) -> str:
+    """A table that a reader can fold; `opened` shows it at first."""
+    heading = f"<summary>{title}: {rows}</summary>"
+    return f"<details{' open' if opened else ''}>{heading}\n\n{table}\n</details>\n"
 
 
 def _cells(finding: Finding) -> list[str]:

@@ -1,13 +1,14 @@
 """The command `scutch`: what it prints, and what it exits with."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from scutch import cli, terminal
 from scutch.catalogue import index
-from scutch.report import Product, load
+from scutch.report import Product, badge, load
 
 
 @pytest.fixture
@@ -181,12 +182,85 @@ def test_badge_goes_to_standard_output_or_a_file(scutch, saved, flax, tmp_path):
     picture = tmp_path / "new" / "badge.svg"
     assert scutch("badge", path, "-o", str(picture)) == (0, "", "")
     assert picture.read_text() == out
+    folder = tmp_path / "endpoints"
+    assert scutch("badge", path, "--endpoints", str(folder)) == (0, out, "")
+    written = {file.name: file.read_text() for file in folder.iterdir()}
+    assert written == {f"{name}.json": text for name, text in badge.endpoints(flax).items()}
 
 
 def test_a_badge_that_cannot_be_written_is_refused(scutch, saved, flax, tmp_path):
     code, _, err = scutch("badge", saved("flax", flax), "-o", str(tmp_path))
     assert code == 2
     assert err.startswith(f"scutch: cannot write the badge to {tmp_path}: ")
+
+
+@pytest.mark.parametrize("update", [[], ["--update"]], ids=["new", "update"])
+def test_known_failures_without_tomlkit_are_refused(
+    update, scutch, saved, flax, tmp_path, monkeypatch
+):
+    file = tmp_path / "known.toml"
+    if update:
+        file.write_text("")
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    code, _, err = scutch("known", str(file), "--from", saved("flax", flax), *update)
+    assert (code, err.strip()) == (
+        2,
+        "scutch: `scutch known` needs tomlkit, which is not installed: "
+        'pip install "scutch[report]"',
+    )
+
+
+COMPLETE = """
+source completion.bash
+[[ $(complete -p scutch) =~ -F\\ ([^ ]+) ]]
+COMP_WORDS=(scutch "$@") COMP_CWORD=$#
+"${BASH_REMATCH[1]}" scutch
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+"""A script of bash that prints the completions of the last of its words."""
+
+
+@pytest.mark.parametrize(
+    ("words", "completions"),
+    [
+        ("rep", {"report", "reproduce"}),
+        ("run --imp", {"--implementation"}),
+        ("run --known my", {"my_known.toml", "my_pages"}),
+        ("diff --level ", {"must", "should"}),
+        ("diff old.json my", {"my_known.toml", "my_pages"}),
+        ("report new.json --html my", {"my_pages"}),
+        ("completion ", {"bash", "zsh", "tcsh"}),
+        ("sarif --", {"--help", "--at", "--output"}),
+    ],
+)
+def test_bash_completes_commands_options_choices_and_files(words, completions, scutch, tmp_path):
+    code, script, _ = scutch("completion", "bash")
+    assert code == 0
+    (tmp_path / "completion.bash").write_text(script)
+    (tmp_path / "my_known.toml").touch()
+    (tmp_path / "my_pages").mkdir()
+    done = subprocess.run(
+        ["bash", "-c", COMPLETE, "bash", *words.split(" ")], cwd=tmp_path, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    assert {line.rstrip("/ ") for line in done.stdout.splitlines()} == completions
+
+
+@pytest.mark.parametrize("shell", ["zsh", "tcsh"])
+def test_other_shells_have_a_script_with_commands_and_options(shell, scutch):
+    code, script, _ = scutch("completion", shell)
+    assert (code, shell in script) == (0, True)
+    assert {"reproduce", "implementation", "merge"} <= {*re.findall(r"\w+", script)}
+
+
+def test_a_completion_without_shtab_is_refused(scutch, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    code, _, err = scutch("completion", "bash")
+    assert (code, err.strip()) == (
+        2,
+        "scutch: `scutch completion` needs shtab, which is not installed: "
+        'pip install "scutch[report]"',
+    )
 
 
 @pytest.mark.parametrize("missing", ["jsonschema", "rich", "jinja2"])
@@ -208,7 +282,8 @@ def test_a_missing_extra_says_how_to_get_it(missing, scutch, saved, flax, tmp_pa
 def test_the_command_line_and_the_writer_load_no_extra():
     program = (
         "import sys, scutch.cli, scutch.report; "
-        "print(*{'jinja2', 'rich', 'jsonschema', 'markupsafe', 'jax', 'pytest'} & {*sys.modules})"
+        "extras = 'jinja2 rich jsonschema markupsafe shtab tomlkit jax pytest'; "
+        "print(*{*extras.split()} & {*sys.modules})"
     )
     path = cli.__file__.rpartition("scutch")[0]
     done = subprocess.run(

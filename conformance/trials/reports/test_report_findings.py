@@ -153,6 +153,22 @@ def test_the_summary_is_a_table_in_which_nothing_is_obeyed(flax):
     assert "](" not in text
 
 
+def test_the_summary_tells_the_changes_since_the_vouched_report(flax, report):
+    old = report({one.id: "passed" for one in flax.requirements}, name="<b>|")
+    lines = github.summary(flax, old).splitlines()
+    (sentence,) = (line for line in lines if line.startswith("Since the vouched report of "))
+    assert " of &lt;b&gt;&#124; 0.12.8: 3 regressions (1 regression of a should" in sentence
+    heading = lines.index("<details open><summary>Regressions: 4</summary>")
+    rows = lines[heading + 4 : lines.index("</details>")]
+    assert [row.split(" | ")[:4] for row in rows if row] == [
+        ["| boxes/all/b-2a&#91;logical&#93;", "passed", "unclaimed", "must"],
+        ["| boxes/all/b-9a", "passed", "failed", "must"],
+        ["| boxes/all/b-11", "passed", "known", "should"],
+        ["| rules/all/l-1", "passed", "known", "must"],
+    ]
+    assert "Since" not in github.summary(flax)
+
+
 def test_the_command_adds_to_the_summary_of_the_job(flax, adapter, tmp_path, saved, monkeypatch):
     path = saved("flax", flax)
     summary = tmp_path / "summary.md"
@@ -160,6 +176,8 @@ def test_the_command_adds_to_the_summary_of_the_job(flax, adapter, tmp_path, sav
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     assert cli.main(["github", str(path), "--at", adapter]) == 0
     assert summary.read_text("utf-8") == f"before\n{github.summary(flax)}"
+    assert cli.main(["github", str(path), "--vouched", str(path)]) == 0
+    assert summary.read_text("utf-8").endswith(github.summary(flax, flax))
 
 
 def test_the_command_writes_sarif(flax, adapter, tmp_path, saved, capsys):

@@ -1,9 +1,11 @@
 """The terminal table and the badge."""
 
 import io
+import json
 from xml.etree import ElementTree
 
 import pytest
+from scutch.catalogue import PARTS
 from scutch.report import VERDICTS, Product, badge, table
 from scutch.report.matrix import matrix
 
@@ -164,6 +166,30 @@ def test_a_badge_says_how_much_holds(flax):
 def test_a_badge_has_the_colour_of_what_was_found(verdicts, complete, colour, report):
     run = report({f"boxes/all/b-{i}": v for i, v in enumerate(verdicts, 1)}, complete=complete)
     assert colour in badge.svg(run)
+
+
+def test_every_part_has_an_endpoint_with_the_message_and_the_colour_of_its_badge(report):
+    verdicts = {
+        "metadata": ["passed"], "objects": ["passed", "known"], "linen": ["passed", "fixed"],
+        "transformations": ["passed", "failed"], "bridge": ["unclaimed"],
+    }  # fmt: skip
+    runs = {
+        part: report({f"{part}/all/b-{i}": v for i, v in enumerate(chosen)})
+        for part, chosen in verdicts.items()
+    }
+    whole = report({one.id: one.verdict for run in runs.values() for one in run.requirements})
+    found = {name: json.loads(text) for name, text in badge.endpoints(whole).items()}
+    assert found.keys() == {"scutch", *PARTS}
+    for name, run in {"scutch": whole, **runs}.items():
+        root, (_, message) = drawn(run)
+        colours = {each.get("fill") for each in root.iter(f"{SVG}rect")}
+        assert f"#{found[name].pop('color')}" in colours
+        label = name if name == "scutch" else f"scutch {name}"
+        assert found[name] == {"schemaVersion": 1, "label": label, "message": message}
+    assert found["export"]["message"] == "not judged"
+    assert json.loads(badge.endpoints(report({}, complete=False))["scutch"])["message"] == (
+        "not judged, incomplete"
+    )
 
 
 def test_a_badge_escapes_what_it_shows(report):
