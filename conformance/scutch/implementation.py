@@ -625,7 +625,7 @@ def check(found: Any, where: str) -> Implementation:
 
     Raises:
       SetupError: It is of another type, claims nothing, or lacks a name that it claims.
-    """
+    """  # noqa: DOC501
     if not isinstance(found, Implementation):
         raise SetupError(
             f"implementation {where!r}",

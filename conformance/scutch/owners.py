@@ -383,7 +383,7 @@ def _examined(box_class: type, chosen: Implementation, *arguments: Any) -> "_Exa
       SetupError: No box can be made and examined with these arguments, or one of them raised an
         order to pytest, Hypothesis or Python, such as a skip, which would end the owner's test
         without a verdict.
-    """
+    """  # noqa: DOC501
     try:
         return _Examined(box_class, chosen, *arguments)
     except KeyboardInterrupt:

@@ -460,7 +460,7 @@ class Judge:
         """Try a law in the runner or the job, and log its report.
 
         The judge is registered after other plugins, so they do not try the law first.
-        """
+        """  # noqa: DOC501
         if isinstance(item, LawItem) and self.run.until and time.time() > self.run.until:
             return True  # `pytest_sessionfinish` says which requirements are left out
         if not isinstance(item, LawItem) or not (self.isolate or item.law.in_job):

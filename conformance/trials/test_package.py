@@ -200,7 +200,7 @@ LIMITS = {
         "checks, gate, mutants, matrix, pages and release",
         without=("scutch_ci/docstyle.py", "programs"),
     ),
-    "ci/scutch_ci/docstyle.py": Limit(172, "the linter of docstrings"),
+    "ci/scutch_ci/docstyle.py": Limit(88, "the rules of docstrings that ruff lacks"),
 }
 ONE_SITTING = 260
 """The most statements of one file of the reference: about 400 lines with their text."""
