@@ -47,11 +47,14 @@ _WAYS = 3
 
 def header(run: Run) -> str:
     """One line with the implementation, the platform and the settings of a run."""
-    known = f"{len(run.known)} known failures"
-    inputs = f"{run.examples} inputs for each law"
+    known = count(len(run.known), "known failure")
+    inputs = f"{count(run.examples, 'input')} for each law"
     if run.is_short and run.chosen:
         fewest, most = min(run.chosen.values()), max(run.chosen.values())
-        inputs = f"{count(len(run.chosen), 'requirement')}, {fewest} to {most} inputs for each law"
+        numbers = count(most, "input") if fewest == most else f"{fewest} to {most} inputs"
+        inputs = f"{count(len(run.chosen), 'requirement')}, {numbers} for each law"
+    if run.replay:
+        inputs = "one input"
     return (
         f"scutch {scutch.__version__}: judging {run.name} {run.version} on jax "
         f"{jax.__version__}, {run.devices} {run.platform} devices; profile {run.profile} "
