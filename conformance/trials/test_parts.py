@@ -62,6 +62,17 @@ def test_a_part_that_is_broken_is_convicted():
     assert "failed" in {verdict for verdict, _ in found.values()}
 
 
+@pytest.mark.parametrize("claimed", ["logical_to_mesh_axes", "LogicallyPartitioned"])
+def test_no_other_process_is_asked_for_a_box_that_is_not_claimed(claimed):
+    asked = []
+    law = suite.named("test_removal_does_not_hang_on_assertions")
+    logical_law = suite.named("test_removal_does_not_hang_on_assertions[logical]")
+    for each in (law, logical_law):
+        trial = try_law(each, part(claimed), examples=5, unasserted=lambda *box: asked.append(box))
+        assert (trial.outcome, asked) == ("skipped", [])
+        assert "does not claim" in trial.reason
+
+
 def test_what_a_part_needs_of_others_is_not_claimed():
     implementation = part("logical_to_mesh_axes")
     assert implementation.claims == ("meta", "logical")
