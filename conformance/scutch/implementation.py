@@ -608,8 +608,7 @@ def find(where: str) -> Any:
         return getattr(module, attribute)
     except AttributeError:
         raise SetupError(
-            f"implementation {where!r}",
-            f"{module.__name__} has no attribute {attribute!r}; expected it to name what is judged",
+            repr(where), f"{path} has no attribute {attribute!r}; expected a name in it"
         ) from None
 
 
@@ -653,7 +652,9 @@ def check(found: Any, where: str) -> Implementation:
         if claim in plain.claims and needed not in plain.claims:
             raise SetupError(
                 f"implementation {where!r}",
-                f"it claims {claim!r} without {needed!r}, which {claim!r} needs",
+                f"it claims {claim!r} without {needed!r}, which {claim!r} needs; expected "
+                f"{needed}= too, or {claim}=Namespace(TITLE, MODULE, names=[...]) to claim "
+                "names one by one",
             )
     for capability, names in plain.missing().items():
         raise SetupError(
@@ -679,7 +680,7 @@ def _import_module(name: str, where: str) -> ModuleType:
 
 def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
-        raise SetupError(f"implementation {where!r}", f"there is no file {str(file)!r}")
+        raise SetupError(repr(where), f"there is no file {str(file)!r}")
     _look_in(file.resolve().parent)
     name = f"scutch_adapter_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)

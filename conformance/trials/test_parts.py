@@ -259,6 +259,16 @@ def test_a_first_adapter_of_what_is_like_flax_claims_capabilities():
     assert "'logical'," in text
 
 
+def test_no_adapter_is_written_for_a_package_without_a_name_of_the_standard(library):
+    (library / "my_rules.py").write_text("def resolve(names):\n    return names\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "scutch", "new-adapter", "my_rules"],
+        cwd=library, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "scutch: new-adapter: my_rules has no name of the standard, such as" in done.stderr
+
+
 def test_the_command_prints_it_and_the_run_takes_it(library):
     def run(*words):
         return subprocess.run(

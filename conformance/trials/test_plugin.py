@@ -87,7 +87,7 @@ def test_an_unknown_implementation_is_refused(judge):
         ),
         (
             "implementation = Implementation('mine', '1', logical=logical)",
-            "claims 'logical' without 'meta'",
+            "without 'meta', which 'logical' needs; expected meta= too, or logical=Namespace(",
         ),
     ],
 )
