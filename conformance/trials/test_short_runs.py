@@ -280,6 +280,22 @@ def test_only_what_calls_a_changed_function_is_judged_again(repository):
     assert "passed" in printed
 
 
+def test_a_requirement_that_is_not_claimed_is_not_judged_again(repository):
+    """Also where its laws are tried in a job of processes, whose calls are not noted."""
+    (repository / "adapter.py").write_text(ADAPTER)
+    (repository / "mine.py").write_text(MINE)
+    commit()
+    command = (
+        "run", "--implementation", "adapter.py", "--requirement", f"{RULES}/one-entry-per-name",
+        "--requirement", "processes/shardings/logical-constraint-places-across-processes",
+        "--profile", "quick", "--changed", "HEAD", "--no-cache",
+    )  # fmt: skip
+    printed, code = scutch(repository, *command)
+    assert (code, "unclaimed" in printed) == (0, True), printed
+    printed, code = scutch(repository, *command)
+    assert (code, "nothing is to be judged" in printed) == (0, True), printed
+
+
 def test_a_run_of_changes_asks_for_all_that_marks_list_and_a_short_one_does_not():
     quick = _settled(profile="quick")
     assert quick.is_short
