@@ -58,3 +58,16 @@ def test_a_part_shows_its_first_verdict_then_what_the_judge_found(
     assert "1 laws tried, 0 broken" in printed
     assert printed.endswith("=== scutch ===\nit conforms\n\n")
     assert "....." not in printed
+
+
+@pytest.mark.parametrize("options", [[], ["-k", "boxes"]])
+def test_an_interruption_is_told_in_one_line(options, monkeypatch, capsys):
+    def interrupted(*options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(conformance, "judge", interrupted)
+    monkeypatch.setattr(conformance, "judge_all", interrupted)
+    assert conformance.main(options) == 2
+    assert capsys.readouterr().err == (
+        "ci/conformance: interrupted; the reports are not complete\n"
+    )
