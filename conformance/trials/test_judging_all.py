@@ -6,6 +6,7 @@ import sys
 import pytest
 from scutch.judging.verdicts import Trial
 from scutch_ci import conformance
+from scutch_ci import test as checks
 from scutch_ci.waiting import waiting
 
 HELD = Trial("test_x", "a/b/c", "passed").to_data()
@@ -71,3 +72,14 @@ def test_an_interruption_is_told_in_one_line(options, monkeypatch, capsys):
     assert capsys.readouterr().err == (
         "ci/conformance: interrupted; the reports are not complete\n"
     )
+
+
+def test_the_checks_tell_an_interruption_in_one_line(monkeypatch, capsys):
+    def interrupted(chosen):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setattr(checks, "prepare_browser", lambda: None)
+    monkeypatch.setattr(checks, "run", interrupted)
+    assert checks.main(["lint"]) == 2
+    assert capsys.readouterr().err == "ci/test: interrupted; checks without a line did not end\n"
