@@ -16,7 +16,7 @@ import importlib.util
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from types import MappingProxyType, MethodType, ModuleType
 from typing import Any, NoReturn
@@ -700,4 +700,8 @@ def _import_failed(where: str, action: str, error: Exception) -> SetupError:
     problem = f"{action} raised {type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name == "flax":
         problem += "; expected it beside scutch: pip install flax, or uvx --with flax"
+    elif isinstance(error, AttributeError | ImportError) and "jax" in str(error):
+        held = {each.name: each.version for each in distributions()}
+        pair = ", ".join(f"{name} {held[name]}" for name in ("jax", "flax") if name in held)
+        problem += f"; installed: {pair}; expected releases that go together"
     return SetupError(f"implementation {where!r}", problem)
