@@ -186,7 +186,7 @@ def main(names: Sequence[str]) -> int:
         print(f"usage: ci/test [CHECK...]\n\nRuns all checks, or those named, of:\n  {expected}")
         named = ", ".join(check.name for check in everything if check.nightly)
         print(f"only where it is named, as in the nightly: {named}")
-        print("exit codes: 0 all passed, 1 some failed, 2 no environment, no such check, or interrupted")
+        print("exit codes: 0 all passed, 1 some failed, 2 interrupted, no environment or check")
         return 0
     unknown = sorted(set(names) - {check.name for check in everything})
     if unknown:
