@@ -20,7 +20,7 @@ from scutch import catalogue, releases
 from scutch.judging import compiled
 from scutch.judging.causes import counted
 from scutch.judging.profiles import PROFILES, asked_platform
-from scutch.judging.readable import shortened
+from scutch.judging.readable import quoted, shortened
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
 from scutch.judging.shards import Shard
@@ -99,17 +99,11 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
     if run.processes != 2 and ruling.requirement.part == "processes":
         chosen += ["--processes", str(run.processes)]
     if found.input:
-        return " ".join([*chosen, "--replay", _quoted(found.input)])
+        return " ".join([*chosen, "--replay", quoted(found.input)])
     search = ["--requirement", ruling.requirement.id, "--profile", run.profile]
     if run.examples != PROFILES[run.profile].examples:
         search += ["--examples", str(run.examples)]
     return " ".join([*chosen, *search, "--seed", str(run.seed), "--known", "none"])
-
-
-def _quoted(text: str) -> str:
-    """A text as one word of a shell, in double quotes where that is safe: they read best."""
-    plain = not set(text) & set('"$`\\!')
-    return f'"{text}"' if plain else shlex.quote(text)
 
 
 def document(run: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:
