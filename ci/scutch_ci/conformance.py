@@ -183,7 +183,11 @@ def main(options: list[str]) -> int:
     if options in (["--help"], ["-h"]):
         print(USAGE)
         return 0
-    return judge(*options) if options else judge_all()
+    try:
+        return judge(*options) if options else judge_all()
+    except KeyboardInterrupt:
+        print("ci/conformance: interrupted; the reports are not complete", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Faults that can be planted in a Python file, each one small change of its text.
+r"""Faults that can be planted in a Python file, each one small change of its text.
 
 A *fault* is an error that a programmer might have made: a comparison turned round, a condition left
 out, an update forgotten. `faults_in` lists the faults of a file in the order of its text. No fault

@@ -122,8 +122,8 @@ def worse_figures(old: Figures, new: Figures, prefixes: tuple[str, ...]) -> Iter
       new: Of the later night.
       prefixes: Only methods that begin with one of these.
 
-    Returns:
-      The findings.
+    Yields:
+      A finding for each figure that is worse.
     """
     before = _measured(old, prefixes)
     after = _measured(new, prefixes)

@@ -186,7 +186,7 @@ def main(names: Sequence[str]) -> int:
         print(f"usage: ci/test [CHECK...]\n\nRuns all checks, or those named, of:\n  {expected}")
         named = ", ".join(check.name for check in everything if check.nightly)
         print(f"only where it is named, as in the nightly: {named}")
-        print("exit codes: 0 all passed, 1 some failed, 2 no environment, or no such check")
+        print("exit codes: 0 all passed, 1 some failed, 2 interrupted, no environment or check")
         return 0
     unknown = sorted(set(names) - {check.name for check in everything})
     if unknown:
@@ -196,7 +196,11 @@ def main(names: Sequence[str]) -> int:
     prepare_browser()
     started = time.monotonic()
     chosen = [each for each in everything if (each.name in names if names else not each.nightly)]
-    failed = run(chosen)
+    try:
+        failed = run(chosen)
+    except KeyboardInterrupt:
+        print("ci/test: interrupted; checks without a line did not end", file=sys.stderr)
+        return 2
     print(f"\nin {time.monotonic() - started:.0f} s" + "".join(f"\nfailed: {n}" for n in failed))
     print(f"{len(chosen) - len(failed)} passed, {len(failed)} failed")
     return int(bool(failed))

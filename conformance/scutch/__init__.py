@@ -44,6 +44,7 @@ def __getattr__(name: str) -> Any:
     """Import a name that needs JAX when it is asked for; the command line asks for none.
 
     Raises:
+      AttributeError: No public name of scutch is `name`.
       SetupError: A module on Python's path has the name of a package that is needed.
     """
     if name not in _LATE:

@@ -533,9 +533,16 @@ def _new_adapter(arguments: argparse.Namespace) -> int:
 
     sys.path.insert(0, "")  # a package beside the reader, as `python -m` finds it
     try:
-        print(draft(arguments.package), end="")
+        text = draft(arguments.package)
     except ImportError as error:
         raise UsageError(f"importing {arguments.package} failed: {error}") from error
+    if not text:
+        raise UsageError(
+            f"new-adapter: {arguments.package} has no name of the standard, such as "
+            "`logical_to_mesh_axes`, in itself or in a module where Flax has it; the README shows "
+            "an adapter for names of your own"
+        )
+    print(text, end="")
     return 0
 
 

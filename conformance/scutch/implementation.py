@@ -17,7 +17,7 @@ import importlib.util
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -367,8 +367,7 @@ def find(where: str) -> Any:
         return getattr(module, attribute)
     except AttributeError:
         raise SetupError(
-            f"implementation {where!r}",
-            f"{module.__name__} has no attribute {attribute!r}; expected it to name what is judged",
+            repr(where), f"{path} has no attribute {attribute!r}; expected a name in it"
         ) from None
 
 
@@ -384,7 +383,7 @@ def check(found: Any, where: str) -> Implementation:
 
     Raises:
       SetupError: It is of another type, claims nothing, or lacks a name that it claims.
-    """
+    """  # noqa: DOC501
     if not isinstance(found, Implementation):
         raise SetupError(
             f"implementation {where!r}",
@@ -412,7 +411,9 @@ def check(found: Any, where: str) -> Implementation:
         if claim in plain.claims and needed not in plain.claims:
             raise SetupError(
                 f"implementation {where!r}",
-                f"it claims {claim!r} without {needed!r}, which {claim!r} needs",
+                f"it claims {claim!r} without {needed!r}, which {claim!r} needs; expected "
+                f"{needed}= too, or {claim}=Namespace(TITLE, MODULE, names=[...]) to claim "
+                "names one by one",
             )
     for capability, names in plain.missing().items():
         raise SetupError(
@@ -438,7 +439,7 @@ def _import_module(name: str, where: str) -> ModuleType:
 
 def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
-        raise SetupError(f"implementation {where!r}", f"there is no file {str(file)!r}")
+        raise SetupError(repr(where), f"there is no file {str(file)!r}")
     _look_in(file.resolve().parent)
     name = file.stem if _is_there(file.stem, file) else f"scutch_adapter_{file.stem}"
     if name == file.stem and name in sys.modules:
@@ -460,4 +461,8 @@ def _import_failed(where: str, action: str, error: Exception) -> SetupError:
     problem = f"{action} raised {type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError) and error.name == "flax":
         problem += "; expected it beside scutch: pip install flax, or uvx --with flax"
+    elif isinstance(error, AttributeError | ImportError) and "jax" in str(error):
+        held = {each.name: each.version for each in distributions()}
+        pair = ", ".join(f"{name} {held[name]}" for name in ("jax", "flax") if name in held)
+        problem += f"; installed: {pair}; expected releases that go together"
     return SetupError(f"implementation {where!r}", problem)

@@ -39,12 +39,12 @@ from scutch.judging import hypothesis_parts, suite
 from scutch.judging import known as known_failures
 from scutch.judging.faults import of_one_fault
 from scutch.judging.profiles import PROFILES, prepare_devices
+from scutch.judging.readable import quoted
 from scutch.judging.settings import check_settings
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
 from scutch.report.text import count
-from scutch.terminal import quoted
 
 BOX_LAWS = (
     "metadata/box-axes/adding-names-the-axis",
@@ -415,7 +415,7 @@ def _examined(box_class: type, chosen: Implementation, *arguments: Any) -> "_Exa
       SetupError: No box can be made and examined with these arguments, or one of them raised an
         order to pytest, Hypothesis or Python, such as a skip, which would end the owner's test
         without a verdict.
-    """
+    """  # noqa: DOC501
     try:
         return _Examined(box_class, chosen, *arguments)
     except KeyboardInterrupt:

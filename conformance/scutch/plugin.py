@@ -460,7 +460,7 @@ class Judge:
         """Try a law in the runner or the job, and log its report.
 
         The judge is registered after other plugins, so they do not try the law first.
-        """
+        """  # noqa: DOC501
         if isinstance(item, LawItem) and self.run.until and time.time() > self.run.until:
             return True  # `pytest_sessionfinish` says which requirements are left out
         if not isinstance(item, LawItem) or not (self.isolate or item.law.in_job):
@@ -552,10 +552,14 @@ class Judge:
 
     def keep_calls(self) -> None:
         """Keep which functions the laws of each requirement have called, for later runs."""
-        held = {r.id: r.conforms and not left_out(r) for r in self.rulings}
-        calls = {r.id: [n for t in r.trials for n in t.calls] for r in self.rulings}
+        calls: dict[str, list[str] | None] = {}
+        for ruling in self.rulings:
+            called = [name for trial in ruling.trials for name in trial.calls]
+            seen = called or ruling.verdict == "unclaimed"  # the calls of a job are not noted
+            held = seen and ruling.conforms and not left_out(ruling)
+            calls[ruling.requirement.id] = called if held else None
         try:
-            file, text = changed.noted(self.run.where, {n: calls[n] * held[n] for n in calls})
+            file, text = changed.noted(self.run.where, calls)
             publish(text, file)
         except OSError as error:
             self.say(f"--changed: {error.strerror}; the calls of laws are not kept")

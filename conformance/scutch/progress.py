@@ -60,7 +60,7 @@ def resume(path: Path, run: Run) -> tuple[Run, Progress]:
 
     Raises:
       SetupError: The file is of a run that judged something else, or in another way.
-    """
+    """  # noqa: DOC501
     lines, wanted = _lines(path), _identity(run)
     found = _header(path, lines) if lines else wanted
     for name, value in wanted.items():

@@ -20,7 +20,7 @@ from scutch import catalogue, releases
 from scutch.judging import compiled
 from scutch.judging.causes import counted
 from scutch.judging.profiles import PROFILES, asked_platform
-from scutch.judging.readable import shortened
+from scutch.judging.readable import quoted, shortened
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
 from scutch.judging.shards import Shard
@@ -47,11 +47,14 @@ _WAYS = 3
 
 def header(run: Run) -> str:
     """One line with the implementation, the platform and the settings of a run."""
-    known = f"{len(run.known)} known failures"
-    inputs = f"{run.examples} inputs for each law"
+    known = count(len(run.known), "known failure")
+    inputs = f"{count(run.examples, 'input')} for each law"
     if run.is_short and run.chosen:
         fewest, most = min(run.chosen.values()), max(run.chosen.values())
-        inputs = f"{count(len(run.chosen), 'requirement')}, {fewest} to {most} inputs for each law"
+        numbers = count(most, "input") if fewest == most else f"{fewest} to {most} inputs"
+        inputs = f"{count(len(run.chosen), 'requirement')}, {numbers} for each law"
+    if run.replay:
+        inputs = "one input"
     return (
         f"scutch {scutch.__version__}: judging {run.name} {run.version} on jax "
         f"{jax.__version__}, {run.devices} {run.platform} devices; profile {run.profile} "
@@ -101,12 +104,6 @@ def replay(run: Run, ruling: Ruling, prefix: str) -> str | None:
     if run.examples != PROFILES[run.profile].examples:
         search += ["--examples", str(run.examples)]
     return " ".join([*chosen, *search, "--seed", str(run.seed), "--known", "none"])
-
-
-def quoted(text: str) -> str:
-    """A text as one word of a shell, in double quotes where that is safe: they read best."""
-    plain = not set(text) & set('"$`\\!')
-    return f'"{text}"' if plain else shlex.quote(text)
 
 
 def document(run: Run, rulings: Sequence[Ruling], prefix: str, *, complete: bool) -> Report:

@@ -401,9 +401,9 @@ jax.tree_util.register_dataclass(Broken, ["value"], [])
     [
         (["boxes.py:Plain"], 0, "conforms in"),
         (["boxes:Plain", "boxes.py:Broken"], 1, "Broken breaks metadata/box-values/"),
-        (["boxes.py:None"], 2, "has no attribute 'None'"),
+        (["boxes.py:None"], 2, "scutch: 'boxes.py:None': boxes.py has no attribute 'None'"),
         (["boxes.py"], 2, "expected FILE.py:NAME or MODULE:NAME"),
-        (["none.py:Plain"], 2, "there is no file 'none.py'"),
+        (["none.py:Plain"], 2, "scutch: 'none.py': there is no file 'none.py'"),
         (["boxes.py:Plain", "--profile", "fast"], 2, "expected one of quick, ci"),
         (["exits.py:Plain"], 2, "SystemExit: 0"),
     ],

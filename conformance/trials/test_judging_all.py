@@ -6,6 +6,7 @@ import sys
 import pytest
 from scutch.judging.verdicts import Trial
 from scutch_ci import conformance
+from scutch_ci import test as checks
 from scutch_ci.waiting import waiting
 
 HELD = Trial("test_x", "a/b/c", "passed").to_data()
@@ -58,3 +59,27 @@ def test_a_part_shows_its_first_verdict_then_what_the_judge_found(
     assert "1 laws tried, 0 broken" in printed
     assert printed.endswith("=== scutch ===\nit conforms\n\n")
     assert "....." not in printed
+
+
+@pytest.mark.parametrize("options", [[], ["-k", "boxes"]])
+def test_an_interruption_is_told_in_one_line(options, monkeypatch, capsys):
+    def interrupted(*options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(conformance, "judge", interrupted)
+    monkeypatch.setattr(conformance, "judge_all", interrupted)
+    assert conformance.main(options) == 2
+    assert capsys.readouterr().err == (
+        "ci/conformance: interrupted; the reports are not complete\n"
+    )
+
+
+def test_the_checks_tell_an_interruption_in_one_line(monkeypatch, capsys):
+    def interrupted(chosen):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setattr(checks, "prepare_browser", lambda: None)
+    monkeypatch.setattr(checks, "run", interrupted)
+    assert checks.main(["lint"]) == 2
+    assert capsys.readouterr().err == "ci/test: interrupted; checks without a line did not end\n"

@@ -189,18 +189,18 @@ LIMITS = {
     ),
     "reference/scutch_reference/export": Limit(548, "both backends of document 003"),
     "conformance/scutch": Limit(
-        11771, "the judge without its laws", without=("laws", "models", "upgrades")
+        11794, "the judge without its laws", without=("laws", "models", "upgrades")
     ),
     "conformance/scutch/models": Limit(
         2570, "laws about a user's own model, where it lies, its lock, its page, and a comparison"
     ),
     "conformance/scutch/upgrades": Limit(567, "the lines of a user's code that a release changes"),
     "ci": Limit(
-        3291,
+        3297,
         "checks, gate, mutants, matrix, pages and release",
         without=("scutch_ci/docstyle.py", "programs"),
     ),
-    "ci/scutch_ci/docstyle.py": Limit(172, "the linter of docstrings"),
+    "ci/scutch_ci/docstyle.py": Limit(88, "the rules of docstrings that ruff lacks"),
 }
 ONE_SITTING = 260
 """The most statements of one file of the reference: about 400 lines with their text."""

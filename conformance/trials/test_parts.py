@@ -56,6 +56,17 @@ def test_a_part_that_is_broken_is_convicted():
     assert "failed" in {verdict for verdict, _ in found.values()}
 
 
+@pytest.mark.parametrize("claimed", ["logical_to_mesh_axes", "LogicallyPartitioned"])
+def test_no_other_process_is_asked_for_a_box_that_is_not_claimed(claimed):
+    asked = []
+    law = suite.named("test_removal_does_not_hang_on_assertions")
+    logical_law = suite.named("test_removal_does_not_hang_on_assertions[logical]")
+    for each in (law, logical_law):
+        trial = try_law(each, part(claimed), examples=5, unasserted=lambda *box: asked.append(box))
+        assert (trial.outcome, asked) == ("skipped", [])
+        assert "does not claim" in trial.reason
+
+
 def test_what_a_part_needs_of_others_is_not_claimed():
     implementation = part("logical_to_mesh_axes")
     assert implementation.claims == ("meta", "logical")
@@ -240,6 +251,16 @@ def test_a_first_adapter_of_what_is_like_flax_claims_capabilities():
     text = draft("flax")
     assert "'meta'," in text
     assert "'logical'," in text
+
+
+def test_no_adapter_is_written_for_a_package_without_a_name_of_the_standard(library):
+    (library / "my_rules.py").write_text("def resolve(names):\n    return names\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "scutch", "new-adapter", "my_rules"],
+        cwd=library, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "scutch: new-adapter: my_rules has no name of the standard, such as" in done.stderr
 
 
 def test_the_command_prints_it_and_the_run_takes_it(library):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -79,6 +80,7 @@ def test_an_unknown_implementation_is_refused(judge):
         ("raise ValueError('no wheels for this platform')", "ValueError: no wheels"),
         ("import os; os._exit(7)", "the process exited with 7"),
         ("", "has no attribute 'implementation'"),
+        ("import jax; jax.nothing", f"'nothing'; installed: jax {jax.__version__}, flax "),
         ("implementation = 3", "is a int; expected a scutch.Implementation"),
         ("implementation = Implementation('mine', '1')", "claims no capability"),
         (
@@ -87,7 +89,7 @@ def test_an_unknown_implementation_is_refused(judge):
         ),
         (
             "implementation = Implementation('mine', '1', logical=logical)",
-            "claims 'logical' without 'meta'",
+            "without 'meta', which 'logical' needs; expected meta= too, or logical=Namespace(",
         ),
     ],
 )

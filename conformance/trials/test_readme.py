@@ -59,6 +59,12 @@ def test_commands_do_what_is_shown(folder):
                 assert line == "..." or line.strip() in done.stdout, f"{command}: {done.stdout}"
 
 
+def test_the_law_that_is_shown_is_one_of_the_laws():
+    (law,) = [text for _, text in blocks("text") if text.startswith("@requirement")]
+    laws = (ROOT / "conformance/scutch/laws").glob("test_*.py")
+    assert any(law in file.read_text("utf-8") for file in laws)
+
+
 def test_every_file_that_is_linked_is_there():
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", README)
     assert links

@@ -24,6 +24,14 @@ class Partitioned(Partitioned):
     def add_axis(self, index, params):
         return super().add_axis(max(index, 0), params)
 """
+ASSERTING = """
+
+class Partitioned(Partitioned):
+    def remove_axis(self, index, params):
+        removed = self
+        assert (removed := super().remove_axis(index, params)) is not None
+        return removed
+"""
 ADAPTER = """
 import forked.core.meta
 from scutch.implementation import Implementation
@@ -145,6 +153,20 @@ def test_the_program_of_an_entry_is_tried_before_it_counts(monkeypatch):
             reproduce.script(entry.requirement, entry.witness)
 
 
+def test_a_law_about_python_without_assertions_is_searched_too(fork):
+    (fork / "forked" / "core" / "meta.py").write_text(HONEST + ASSERTING)
+    done = subprocess.run(
+        [sys.executable, "-m", "scutch", "reproduce", "--implementation", "adapter.py",
+         "metadata/box-axes/removal-works-without-assertions"],
+        cwd=fork, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "'-O', __file__" in done.stdout
+    assert run(done.stdout, fork).returncode == 1
+    (fork / "forked" / "core" / "meta.py").write_text(HONEST)
+    assert run(done.stdout, fork).returncode == 0
+
+
 def test_an_issue_has_the_text_the_script_and_the_versions():
     text = reproduce.issue(
         "metadata/box-axes/negative-index-counts-array-axes",
@@ -179,6 +201,7 @@ def test_where_nothing_is_broken_there_is_no_script():
         (["BOX-99"], "no requirement 'BOX-99'"),
         (["test_nothing(x=1)"], "no law 'test_nothing'"),
         (["test_x(__import__('os'))"], "the call"),
+        (["processes/shardings/jit-shards-as-asked"], "only a job of several processes tries it"),
         ([], "expected either ID|CALL or --report REPORT.json"),
     ],
 )

@@ -7,9 +7,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from scutch import catalogue
+from scutch import catalogue, terminal
 from scutch.implementation import SetupError
 from scutch.judging import changed, portfolio
 from scutch.judging.run import Run, settle
@@ -279,6 +280,22 @@ def test_only_what_calls_a_changed_function_is_judged_again(repository):
     assert "passed" in printed
 
 
+def test_a_requirement_that_is_not_claimed_is_not_judged_again(repository):
+    """Also where its laws are tried in a job of processes, whose calls are not noted."""
+    (repository / "adapter.py").write_text(ADAPTER)
+    (repository / "mine.py").write_text(MINE)
+    commit()
+    command = (
+        "run", "--implementation", "adapter.py", "--requirement", f"{RULES}/one-entry-per-name",
+        "--requirement", "processes/shardings/logical-constraint-places-across-processes",
+        "--profile", "quick", "--changed", "HEAD", "--no-cache",
+    )  # fmt: skip
+    printed, code = scutch(repository, *command)
+    assert (code, "unclaimed" in printed) == (0, True), printed
+    printed, code = scutch(repository, *command)
+    assert (code, "nothing is to be judged" in printed) == (0, True), printed
+
+
 def test_a_run_of_changes_asks_for_all_that_marks_list_and_a_short_one_does_not():
     quick = _settled(profile="quick")
     assert quick.is_short
@@ -286,3 +303,23 @@ def test_a_run_of_changes_asks_for_all_that_marks_list_and_a_short_one_does_not(
     affected = replace(quick, chosen=dict.fromkeys(quick.chosen, quick.examples))
     assert not affected.is_short
     assert replace(quick, chosen={}).requirements == ()  # no change reaches any
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "ci (60 inputs for each law), seed 0, 2 known failures"),
+        ({"known": ["a"]}, ", 1 known failure"),
+        ({"chosen": {"a": 6, "b": 6}}, "(2 requirements, 6 inputs for each law)"),
+        ({"chosen": {"a": 6}}, "(1 requirement, 6 inputs for each law)"),
+        ({"chosen": {"a": 6, "b": 20}}, "(2 requirements, 6 to 20 inputs for each law)"),
+        ({"replay": "test_a(x=1)"}, "ci (one input), seed 0"),
+    ],
+)
+def test_the_first_line_counts_inputs_and_known_failures(settings, words):
+    run = SimpleNamespace(
+        name="fork", version="1", devices=8, platform="cpu", profile="ci", examples=60, seed=0,
+        known=["a", "b"], replay="", chosen=None, is_short="chosen" in settings,
+    )  # fmt: skip
+    vars(run).update(settings)
+    assert words in terminal.header(run)

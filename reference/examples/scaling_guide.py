@@ -1,4 +1,4 @@
-"""Scaling a model over devices, from annotation to training: a guide that runs.
+r"""Scaling a model over devices, from annotation to training: a guide that runs.
 
 A model is cut up by naming the axes of its parameters. Everything else follows from the names:
 where each parameter lies, each moment of the optimizer, and which devices talk to each other.
@@ -9,7 +9,7 @@ Read this file from top to bottom, or run it and read what it shows:
 It needs no accelerators: eight fake devices of the host do. It needs optax (and rich, for the
 picture), and nothing of the reference that Flax does not have as well:
 
-    python reference/examples/scaling_guide.py --linen flax.linen \\
+    python reference/examples/scaling_guide.py --linen flax.linen \
         --train-state flax.training.train_state
 
 What the guide claims it also checks; the exit code is 1 if a claim does not hold.

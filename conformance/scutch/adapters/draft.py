@@ -41,20 +41,26 @@ def draft(package: str) -> str:
     Args:
       package: The import name of the package, which is imported.
 
+    Returns:
+      The text; empty if the package has no name of the standard.
+
     Raises:
       ImportError: There is no such package.
     """
     version = getattr(importlib.import_module(package), "__version__", "0")
-    lines, lacks = [], []
+    lines, lacks, held = [], [], 0
     for capability in LAYOUT:
         modules = modules_of(package, capability, in_part=True)
         found = names_held(capability, modules)
+        held += len(found)
         if len(found) == len(NAMES[capability]):
             lines += [f"        {capability!r},"]
         else:
             lines += [f"        # {capability}: {len(found)} of {len(NAMES[capability])} names"]
             lines += [f'        "{capability}.{name}",' for name in found]
             lacks += [f'        "{option}",' for option in _lacking(capability, modules, found)]
+    if not held:
+        return ""
     told = _LACKS.format(lacks="\n".join(lacks)) if lacks else ""
     return _TEXT.format(package=package, version=version, claims="\n".join(lines), lacks=told)
 

@@ -10,7 +10,7 @@ class. Tree functions must treat its boxes by its own methods, whatever its fiel
 - `Plain` and `Portable` can cross the bridge of document `004_`: the one by its attributes, the
   other by the methods `to_nnx_metadata` and `from_nnx_metadata`.
 
-Example:
+For example::
 
     box = foreign(meta.AxisMetadata)['Annotated'](value, ('data', None))
 """

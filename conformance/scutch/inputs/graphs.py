@@ -213,8 +213,8 @@ def walk(nnx: Any, root: Any) -> Iterator[tuple[tuple[Any, ...], Any]]:
       nnx: The namespace of objects of the implementation.
       root: Where to begin; may be a plain container.
 
-    Yields:
-      Each path and the value there, the root with the empty path first.
+    Returns:
+      An iterator of each path and the value there, the root with the empty path first.
     """
     met: set[int] = set()
 

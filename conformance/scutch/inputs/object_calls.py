@@ -880,6 +880,7 @@ def agreement(
     Raises:
       AssertionError: One route refuses a call that the other accepts, or the objects or results
         differ; the message says where.
+      OutOfDomain: A route meets a call that is outside the domain of the law.
     """
     try:
         expected, refusal = _made(call.by_jax, REFUSALS)

@@ -29,7 +29,7 @@ from types import CodeType, FrameType
 from scutch.implementation import SetupError
 from scutch.judging.compiled import kept_in
 
-Calls = Mapping[str, Collection[str]]
+Calls = Mapping[str, Collection[str] | None]
 
 
 @dataclass(frozen=True)
@@ -258,11 +258,13 @@ def noted(subject: str, calls: Calls) -> tuple[Path, str]:
 
     Args:
       subject: The implementation, as `Run.where` names it.
-      calls: By requirement, the functions. Where they are empty, because a law did not hold, the
-        entry is removed, and the next run judges the requirement in any case.
+      calls: By requirement, the functions. Where they are None, because a law did not hold or its
+        calls are not known, the entry is removed, and the next run judges the requirement anyway.
     """
-    found = kept(subject) | {name: sorted({*called}) for name, called in calls.items()}
-    return _file(subject), json.dumps({name: each for name, each in found.items() if each})
+    found = {**kept(subject), **calls}
+    return _file(subject), json.dumps(
+        {name: sorted({*each}) for name, each in found.items() if each is not None}
+    )
 
 
 def _git(*arguments: str) -> str:

@@ -6,6 +6,7 @@ the escape that a Python literal would use, so that a reader sees every characte
 """
 
 import re
+import shlex
 from typing import Any
 
 LONGEST = 8_000
@@ -109,3 +110,13 @@ def readable(data: Any) -> Any:
     if isinstance(data, dict):
         return {visible(key): readable(value) for key, value in data.items()}
     return data
+
+
+def quoted(text: str) -> str:
+    """A text as one word of a shell, in double quotes where that is safe: they read best.
+
+    >>> print(quoted("test_a(name='data')"), quoted("test_a(name='$')"))
+    "test_a(name='data')" 'test_a(name='"'"'$'"'"')'
+    """
+    plain = not set(text) & set('"$`\\!')
+    return f'"{text}"' if plain else shlex.quote(text)

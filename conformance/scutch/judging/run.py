@@ -433,6 +433,9 @@ def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
     """Name, version, claims, platform and devices, found out in a process of its own.
 
     The collecting process must not import an implementation: that may start threads, or end it.
+
+    Raises:
+      SetupError: The import fails, ends its process or is refused.
     """
     if not isolate:
         answer = _inspect(where)

@@ -1,5 +1,6 @@
-"""Options of JAX under which programs mean something else, so that laws would blame whoever is
-judged.
+"""Options of JAX under which programs mean something else.
+
+With one of them, laws would blame an implementation for the settings of its user.
 
     check_settings()                       # raises where the environment has set one
     check_settings("implementation 'm'")   # where the import of `m` has set one

@@ -162,6 +162,8 @@ def test_removal_does_not_hang_on_assertions(unasserted, subject, names, index, 
     still removed.
     """
     index %= len(names)
+    subject.make(1.0, names, None)  # leaves the law here where the box class is not claimed:
+    subject.params(name)  # the other process could only end
     left = unasserted(subject.name, names, index, name)
     if names[index] == name:
         reached("right name")

@@ -49,7 +49,7 @@ def _gradient(tree):
     """The gradient of half the sum of squares, which is the tree itself."""
 
     def loss(tree):
-        return sum([jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)], jnp.zeros(())) / 2
+        return sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(tree)), jnp.zeros(())) / 2
 
     return jax.grad(loss)(tree)
 

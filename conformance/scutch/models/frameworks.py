@@ -42,6 +42,9 @@ class Framework(Protocol):
           rest: The other variables.
           key: Of random numbers.
           *inputs: The positional arguments of a call.
+
+        Returns:
+          The outputs, and the other variables after the call.
         """
         ...
 

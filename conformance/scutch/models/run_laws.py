@@ -159,7 +159,7 @@ def losses(run: Run, alone: Run, disturbed: Run) -> Iterator[Finding]:
       alone: On one device.
       disturbed: On one device, from a state with a rounding error.
 
-    Returns:
+    Yields:
       A finding for the first loss that differs.
     """
     for number, (found, wanted, other) in enumerate(
@@ -183,7 +183,7 @@ def updates(run: Run, alone: Run, disturbed: Run) -> Iterator[Finding]:
       alone: On one device.
       disturbed: On one device, from a state with a rounding error.
 
-    Returns:
+    Yields:
       A finding for each array that differs.
     """
     for path, wanted in alone.values.items():

@@ -10,11 +10,11 @@ too few inputs is not compared.
 """
 
 import itertools
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from scutch.catalogue import HARMS, by_id, in_order
+from scutch.judging.readable import quoted
 from scutch.judging.verdicts import Counterexample
 from scutch.releases import BROKEN, Finding, Record, everything, records
 
@@ -288,7 +288,7 @@ def replay(implementation: str, call: str) -> str:
       implementation: Its name.
       call: Of a law.
     """
-    return f"scutch run --implementation {implementation} --replay {shlex.quote(call)}"
+    return f"scutch run --implementation {implementation} --replay {quoted(call)}"
 
 
 def title(identifier: str) -> str:

@@ -4,12 +4,15 @@ A call is taken as it is. For an identifier it is the witness of a known failure
 release, and else the smallest call that a short search finds.
 """
 
+import contextlib
+
 from scutch import catalogue
 from scutch.implementation import Implementation, SetupError, load
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import known, suite
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.trying import try_law
+from scutch.judging.unasserted import Unasserted
 
 
 def failure(wanted: str, where: str) -> tuple[str, str]:
@@ -32,7 +35,7 @@ def failure(wanted: str, where: str) -> tuple[str, str]:
     for entry in known.of(implementation):
         if entry.requirement == wanted:
             return wanted, entry.witness
-    return wanted, _searched(wanted, implementation)
+    return wanted, _searched(wanted, implementation, where)
 
 
 def _law(call: str) -> str:
@@ -47,15 +50,20 @@ def _law(call: str) -> str:
     return law.requirement
 
 
-def _searched(requirement: str, implementation: Implementation) -> str:
+def _searched(requirement: str, implementation: Implementation, where: str) -> str:
     """The smallest call that a search finds to break a requirement."""
-    for law in suite.tried_by([requirement]):
-        if law.in_job or "unasserted" in law.fixtures:
-            continue
-        trial = try_law(law, implementation, examples=PROFILES["ci"].examples)
-        if trial.counterexample is not None and trial.counterexample.input:
-            return trial.counterexample.input
+    asked = f"{requirement} of {implementation.name} {implementation.version}"
+    laws = [law for law in suite.tried_by([requirement]) if not law.in_job]
+    if not laws:
+        raise SetupError(asked, "only a job of several processes tries it; expected another")
+    with contextlib.closing(Unasserted(where)) as unasserted:
+        for law in laws:
+            trial = try_law(
+                law, implementation, examples=PROFILES["ci"].examples, unasserted=unasserted
+            )
+            if trial.counterexample is not None and trial.counterexample.input:
+                return trial.counterexample.input
     raise SetupError(
-        f"{requirement} of {implementation.name} {implementation.version}",
+        asked,
         "no input was found that breaks it; expected a requirement that fails, or a call of a law",
     )

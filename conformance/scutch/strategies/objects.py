@@ -122,9 +122,7 @@ def graphs(
     parts = _PARTS if bare else ("variable", "static")
 
     def target(owner: int) -> Ref | None:
-        """A reference from an object to another: to one that nothing leads to yet, or to any that
-        may be.
-        """
+        """A reference to an object that nothing leads to yet, or to any that is allowed."""
         later = [n for n in waiting if n > owner]
         if len(later) > 0 and draw(st.booleans()):
             waiting.remove(later[0])

@@ -242,6 +242,9 @@ class Module:
         """Bind a module that is made here, or is assigned to an attribute in `setup`.
 
         One that is made in `setup` without a name waits for the attribute that it is assigned to.
+
+        Raises:
+          ModuleError: It is made outside `setup` and compact methods, or of another parent.
         """
         if child.scope is not None:
             return

@@ -237,7 +237,10 @@ class Lifted(Generic[P, R]):
 
         Raises:
           UnhashableStaticError: A static argument, or static data of an object, has no hash.
-          LiftingError, AliasingError, NoFilterMatchError: The prefixes do not fit the arguments.
+          LiftingError: Arguments are passed by name where only positions are allowed, or the
+            prefixes do not fit the arguments.
+          AliasingError: The prefixes of one object differ.
+          NoFilterMatchError: The filters of a prefix leave a variable out.
         """
         if kwargs and self.by_position:
             raise LiftingError(

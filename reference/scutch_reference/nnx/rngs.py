@@ -337,7 +337,6 @@ def fork_rngs(
       A context manager. On leaving it, or by `restore_rngs`, each stream gets back its own key, and
       its count after the fork: the key that the fork drew from it is not drawn again.
     """
-
     in_place = updating_graph(graph_updates)
 
     def forked(node: Any) -> tuple[Any, ExitStack]:

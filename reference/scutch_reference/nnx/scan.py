@@ -127,6 +127,9 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
 
     A step may replace a carried variable by another: the next step gets the new one. Leaves in
     `others` are skipped, because the step returns them in its output.
+
+    Raises:
+      LiftingError: A step removed a carried array.
     """
     definition = frame.definition
     nodes = dict(enumerate(definition.nodes)) | {
@@ -248,6 +251,9 @@ class _Output:
         Returns:
           The carried plain arguments; the parts, with None for the carried one; and the arrays
           beside objects in the carry, by leaf number.
+
+        Raises:
+          LiftingError: The output does not fit `out_axes`, or lacks the carried object.
         """
         others: dict[int, Any] = {}
         try:
@@ -281,6 +287,9 @@ class _Output:
 
         `last` is the carry that a step returned, with a `_Mark` in place of each object. The step
         must have returned the very objects of the carried argument, in the same positions.
+
+        Raises:
+          LiftingError: The step returned another object, or other containers.
         """
         nodes = unflatten(self.definition, list(range(len(self.definition.leaves))))
         numbers = {id(node): number for number, node in enumerate(nodes)}

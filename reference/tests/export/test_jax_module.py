@@ -176,8 +176,9 @@ def test_options_of_tensorflow_are_refused_without_it():
 
 
 def test_dtypes_of_every_size_are_saved(saving, tmp_path):
-    """Those that NumPy does not know come back too, and shapes without elements, from a folder
-    that saving has made, with the folder above it.
+    """Dtypes that NumPy lacks come back too, and so do shapes without elements.
+
+    Saving makes the folder, and the folder above it.
     """
     made = {
         "half": jnp.arange(3, dtype="bfloat16"),

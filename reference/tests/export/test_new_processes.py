@@ -158,8 +158,9 @@ def exported(in_new_process, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_a_new_process_without_our_packages_computes_the_same(exported, kind, in_new_process):
-    """Several methods, another batch than that of saving, and gradients of trainable variables;
-    the variables are whole, or were sharded on a mesh of four by two devices.
+    """Methods, a batch of another size, and gradients of trainable variables are computed alike.
+
+    The variables are whole, or were sharded on a mesh of four by two devices.
     """
     folder, expected = exported
     folders = [folder / f"{kind.name}-{sharded}" for sharded in (False, True)]
