@@ -1,0 +1,298 @@
+"""Pieces of public projects that are not boxes, written anew from what their authors say of them.
+
+A *piece* is a small adapter: it claims the standard's names that a project has a counterpart of,
+and says which options its counterpart lacks. Each is here as its project describes it; none of
+their code is here. `PIECES` says by which requirements each is judged, and what it is convicted of,
+with the document that says so.
+"""
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType, SimpleNamespace
+
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+from scutch.implementation import Implementation, Namespace, check
+
+UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a public project, and what a judge owes it.
+
+    Args:
+      implementation: Its adapter.
+      judged: Patterns of requirements. All that it claims among them must hold.
+      convicted: The exceptions: the requirements that it breaks, each with why it rightly is one.
+      holds: How many requirements hold at least, so that a judge who tries nothing is found out.
+    """
+
+    implementation: Implementation
+    judged: tuple[str, ...]
+    convicted: Mapping[str, str] = field(default_factory=dict)
+    holds: int = 1
+
+
+def piece(name, judged, holds, convicted=MappingProxyType({}), *, lacks=(), beside=None, **spaces):
+    """A piece, from the names of each capability and the values that they have.
+
+    Args:
+      name: The project's, and its counterpart's.
+      judged: Patterns of requirements.
+      holds: How many requirements hold at least.
+      convicted: The requirements that it breaks, with the reasons.
+      lacks: Options of the functions that it has not, such as `vmap.axis_size`.
+      beside: Namespaces of others, by capability, which the piece needs and which are claimed too.
+      spaces: By capability, a mapping of the standard's names to what the project has.
+    """
+    claims = {
+        capability: Namespace(
+            f"{name}: {capability}",
+            SimpleNamespace(**names),
+            names=tuple(names),
+            lacks=[option for option in lacks if option.partition(".")[0] in names],
+        )
+        for capability, names in spaces.items()
+    }
+    found = check(Implementation(name, "1", **{**(beside or {}), **claims}), f"{name}.py")
+    return Piece(found, judged, convicted, holds)
+
+
+# Resolvers of logical names.
+
+
+def axes_of(entry):
+    """The mesh axes in one entry of a spec."""
+    if entry is None or entry is UNCONSTRAINED:
+        return ()
+    return tuple(entry) if isinstance(entry, tuple | list) else (entry,)
+
+
+def refuse_twice(things, of):
+    """Raise an error if one of some things stands twice among them."""
+    twice = next((thing for thing in things if things.count(thing) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} stands twice in {of}")
+
+
+def each_alone(names, entry):
+    """A spec from the entry of each name; no name may stand twice, as in arrays with named axes."""
+    if names is None:
+        return None
+    refuse_twice([name for name in names if isinstance(name, str)], names)
+    return PartitionSpec(*[entry(name) if isinstance(name, str) else name for name in names])
+
+
+def by_priority(names, rules):
+    """Rules in order of precedence: each name gets the first rule whose mesh axes are free."""
+    if not isinstance(rules, tuple | list) or any(len(rule) != 2 for rule in rules):
+        raise ValueError(f"rules are no sequence of pairs: {rules!r}")
+    entries, taken = {}, set()
+    for name, target in rules:
+        free = not taken.intersection(axes_of(target))
+        if name in (names or ()) and name not in entries and free:
+            entries[name] = tuple(target) if isinstance(target, list) else target
+            taken.update(axes_of(target))
+    return each_alone(names, entries.get)
+
+
+class Rules(threading.local):
+    """Rules in context, of one thread.
+
+    Args:
+      kept: The form in which they are kept.
+    """
+
+    def __init__(self, kept=tuple):
+        self.kept, self.now = kept, kept(())
+
+    def set(self, rules):
+        self.now = self.kept(rules)
+
+    def get(self):
+        return self.now
+
+    @contextlib.contextmanager
+    def during(self, rules):
+        before, self.now = self.now, self.kept(rules)
+        try:
+            yield
+        finally:
+            self.now = before
+
+
+def over_specs(function, tree):
+    """A tree with `function` applied to each of its specs."""
+
+    def is_leaf(node):
+        return node is None or isinstance(node, PartitionSpec)
+
+    def mapped(node):
+        return function(node) if isinstance(node, PartitionSpec) else node
+
+    return jax.tree.map(mapped, tree, is_leaf=is_leaf)
+
+
+def shardings_by(mapped):
+    """The form over trees: each spec is mapped, and put on the mesh."""
+
+    def shardings(tree, mesh, rules=None):
+        return over_specs(lambda spec: NamedSharding(mesh, mapped(tuple(spec), rules)), tree)
+
+    return shardings
+
+
+LOGICAL = ("metadata/logical-*",)
+IN_ORDER = (
+    "Flax's documents of `logical_to_mesh_axes` say that rules are in order of precedence, and are "
+    "used if their mesh axis is unused; a later rule for a name is for the case that it is not"
+)
+FIRST_HOLDS = "rules are in order of precedence, and the first one says that the name is unsharded"
+TWICE = "JAX refuses a `NamedSharding` whose spec has one mesh axis twice, so no array can lie so"
+SEVERAL = "a tuple of mesh axes, of which one is taken, is passed over; here it is used, or refused"
+NO_ORDER = (
+    "a set of rules has no order that says which comes first, so the spec changes from run to run"
+)
+UNRULED = "the scaling guide says: unspecified rule means unsharded by default"
+
+
+def t5x():
+    """T5X, `docs/usage/partitioning.md`: logical axis rules are a sequence of pairs by priority.
+
+    It claims the array form and the rules in context, which it calls `axis_rules`.
+    """
+    rules = Rules()
+
+    def mesh_axes(names, given=None):
+        return by_priority(names, rules.get() if given is None else given)
+
+    context = {
+        "logical_axis_rules": rules.during,
+        "set_logical_axis_rules": rules.set,
+        "get_logical_axis_rules": rules.get,
+    }
+    return piece("t5x", LOGICAL, 16, logical={"logical_to_mesh_axes": mesh_axes, **context})
+
+
+def maxtext():
+    """MaxText, `utils/sharding.py`: mesh axes of size one are left out of mapped specs.
+
+    It claims the array form without a mesh, and the form that gives shardings on a mesh.
+    """
+
+    def shardings(tree, mesh, rules=None):
+        def entry(entry):
+            wide = tuple(axis for axis in axes_of(entry) if mesh.shape[axis] > 1)
+            if isinstance(entry, tuple):
+                return wide
+            return entry if entry is UNCONSTRAINED or wide else None
+
+        def sharding(spec):
+            return NamedSharding(mesh, PartitionSpec(*map(entry, by_priority(tuple(spec), rules))))
+
+        return over_specs(sharding, tree)
+
+    claims = {"logical_to_mesh_axes": by_priority, "logical_to_mesh_sharding": shardings}
+    return piece("maxtext-sharding", LOGICAL, 12, logical=claims)
+
+
+def haliax():
+    """Haliax, `docs/partitioning.md`: a dictionary from names to mesh axes, for each axis alone.
+
+    It claims the array form, for rules as a dictionary of the pairs, and the form over trees. No
+    `NamedArray` has one name twice.
+    """
+
+    def for_axes(names, rules=None):
+        return each_alone(names, dict(rules).get)
+
+    convicted = {
+        "metadata/logical-rules/mesh-axes-are-used-once": TWICE,
+        "metadata/logical-rules/rule-may-leave-unsharded": FIRST_HOLDS,
+        "metadata/logical-rules/rule-may-take-several-axes": SEVERAL,
+        "metadata/logical-rules/first-free-rule-wins": IN_ORDER,
+        "metadata/logical-rules/rule-may-leave-to-compiler": IN_ORDER,
+        "metadata/logical-rules/malformed-rules-are-refused": NO_ORDER,
+    }
+    claims = {"logical_to_mesh_axes": for_axes, "logical_to_mesh_sharding": shardings_by(for_axes)}
+    return piece("haliax-mapping", LOGICAL, 5, convicted, logical=claims)
+
+
+def jax_llm_examples():
+    """JAX LLM examples, `logical_to_physical`: a table of rules, which refuses colliding mesh axes.
+
+    It claims the array form, for a table with the first rule of each name. A name that the table
+    has not is an `AttributeError`.
+    """
+
+    def logical_to_physical(names, rules=None):
+        table = SimpleNamespace(**dict(reversed(rules)))
+        spec = each_alone(names, lambda name: getattr(table, name))
+        if spec is not None:
+            refuse_twice([axis for entry in spec for axis in axes_of(entry)], f"{names} -> {spec}")
+        return spec
+
+    convicted = {
+        "metadata/logical-rules/unruled-names-are-unsharded": UNRULED,
+        "metadata/logical-rules/rule-may-take-several-axes": SEVERAL,
+        "metadata/logical-rules/first-free-rule-wins": IN_ORDER,
+    }
+    claims = {"logical_to_mesh_axes": logical_to_physical}
+    return piece("jax-llm-examples-table", LOGICAL, 5, convicted, logical=claims)
+
+
+def penzai():
+    """Penzai, `sharding_util.name_to_name_sharding`: names of axes to names of mesh axes.
+
+    It claims the array form and the form over trees. A name without an entry is not sharded.
+    Without a mapping each name is the mesh axis of that name, if there is one.
+    """
+
+    def names_to_names(names, rules=None):
+        return each_alone(names, dict(rules).get)
+
+    def on_mesh(tree, mesh, rules=None):
+        own = {name: name for name in mesh.axis_names} if rules is None else dict(rules)
+        return shardings_by(names_to_names)(tree, mesh, own)
+
+    return piece(
+        "penzai-name-to-name", LOGICAL, 5, haliax().convicted,
+        logical={"logical_to_mesh_axes": names_to_names, "logical_to_mesh_sharding": on_mesh},
+    )  # fmt: skip
+
+
+def levanter():
+    """Levanter's trainer, by `axis_mapping` of Haliax: a dictionary in context, of one thread.
+
+    `docs/partitioning.md` of Haliax describes it. It claims entering a context and reading it.
+    """
+    rules = Rules(dict)
+    claims = {
+        "logical_axis_rules": rules.during,
+        "get_logical_axis_rules": lambda: tuple(rules.get().items()),
+    }
+    return piece("levanter-axis-mapping", LOGICAL, 1, logical=claims)
+
+
+def jaxformers():
+    """Killua7362/jaxformers, `from_logical_rules`: a name without a rule stays, as a mesh axis.
+
+    It claims the array form, for rules as a dictionary of the pairs.
+    """
+
+    def from_logical_rules(names, rules=None):
+        table = dict(rules)
+        return each_alone(names, lambda name: table.get(name, name))
+
+    convicted = {
+        **haliax().convicted,
+        "metadata/logical-rules/unruled-names-are-unsharded": UNRULED,
+    }
+    claims = {"logical_to_mesh_axes": from_logical_rules}
+    return piece("jaxformers-table", LOGICAL, 4, convicted, logical=claims)
+
+
+PIECES = (t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers())
