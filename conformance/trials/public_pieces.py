@@ -7,11 +7,14 @@ with the document that says so.
 """
 
 import contextlib
+import functools
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
+import equinox
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch.implementation import Implementation, Namespace, check
@@ -154,7 +157,8 @@ FIRST_HOLDS = "rules are in order of precedence, and the first one says that the
 TWICE = "JAX refuses a `NamedSharding` whose spec has one mesh axis twice, so no array can lie so"
 SEVERAL = "a tuple of mesh axes, of which one is taken, is passed over; here it is used, or refused"
 NO_ORDER = (
-    "a set of rules has no order that says which comes first, so the spec changes from run to run"
+    "the contract (LOG-10) says that rules which are no list of pairs are refused: a set has no "
+    "order that says which rule comes first"
 )
 UNRULED = "the scaling guide says: unspecified rule means unsharded by default"
 
@@ -239,6 +243,7 @@ def jax_llm_examples():
         "metadata/logical-rules/unruled-names-are-unsharded": UNRULED,
         "metadata/logical-rules/rule-may-take-several-axes": SEVERAL,
         "metadata/logical-rules/first-free-rule-wins": IN_ORDER,
+        "metadata/logical-rules/malformed-rules-are-refused": NO_ORDER,
     }
     claims = {"logical_to_mesh_axes": logical_to_physical}
     return piece("jax-llm-examples-table", LOGICAL, 5, convicted, logical=claims)
@@ -295,4 +300,146 @@ def jaxformers():
     return piece("jaxformers-table", LOGICAL, 4, convicted, logical=claims)
 
 
-PIECES = (t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers())
+# Lifts of other libraries, on arrays: they know no objects of Flax's kind.
+
+LIFTS = ("transformations/*-of-arrays*", "transformations/options/jit-of-objects[signature]")
+UNDOCUMENTED = (
+    "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "in_shardings",
+    "out_shardings", "inline", "keep_unused", "device", "backend", "compiler_options",
+)  # fmt: skip
+STAGES = ("lower", "trace", "eval_shape")
+
+
+def without(function, *options):
+    """Options that a function has not, in the form of `lacks`."""
+    return tuple(f"{function}.{option}" for option in options)
+
+
+def equinox_filter_jit():
+    """Equinox, `filter_jit`: arrays are traced, and everything else is static.
+
+    It claims `jit`, without the options that its documents do not list.
+    """
+    return piece(
+        "equinox-filter_jit", LIFTS, 1,
+        lacks=without("jit", *UNDOCUMENTED, *STAGES), transforms={"jit": equinox.filter_jit},
+    )  # fmt: skip
+
+
+def equinox_filter_vmap():
+    """Equinox, `filter_vmap`: arrays are mapped, everything else is broadcast.
+
+    It claims `vmap` with `in_axes`, `out_axes`, `axis_name` and `axis_size`, and no arguments by
+    name, which it refuses.
+    """
+    sequence = "JAX documents `in_axes` as a sequence of values, and takes a list as a tuple"
+    convicted = {"transformations/options/lifts-of-arrays[lists]": sequence}
+    return piece(
+        "equinox-filter_vmap", LIFTS, 1, convicted,
+        lacks=without("vmap", "spmd_axis_name", "**"), transforms={"vmap": equinox.filter_vmap},
+    )  # fmt: skip
+
+
+def equinox_filter_grad():
+    """Equinox, `filter_grad` and `filter_value_and_grad`: by the first argument, and by no other.
+
+    It claims `grad` and `value_and_grad` with `has_aux`.
+    """
+    lacking = ("argnums", "holomorphic", "allow_int", "reduce_axes")
+    return piece(
+        "equinox-filter_grad", LIFTS, 1,
+        lacks=without("grad", *lacking) + without("value_and_grad", *lacking),
+        transforms={"grad": equinox.filter_grad, "value_and_grad": equinox.filter_value_and_grad},
+    )  # fmt: skip
+
+
+def equinox_filter_checkpoint():
+    """Equinox, `filter_checkpoint`: values are computed again when gradients need them.
+
+    It claims `remat` with `prevent_cse` and `policy`.
+    """
+    return piece(
+        "equinox-filter_checkpoint", LIFTS, 1,
+        lacks=without("remat", "static_argnums", "concrete"),
+        transforms={"remat": equinox.filter_checkpoint},
+    )  # fmt: skip
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Static:
+    """A value that tree functions do not look into."""
+
+    value: Any
+
+    def tree_flatten(self):
+        return (), self.value
+
+    @classmethod
+    def tree_unflatten(cls, value, children):
+        return cls(value)
+
+
+def haliax_named_jit():
+    """Haliax, `named_jit`: what is like an array is traced, the rest is static, in and out.
+
+    It claims `jit` with `keep_unused`, `backend` and `inline`.
+    """
+
+    def is_array_like(leaf):
+        return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+
+    def split(tree):
+        dynamic, static = equinox.partition(tree, is_array_like)
+        leaves, structure = jax.tree.flatten(static)
+        return dynamic, (tuple(leaves), structure)
+
+    def combine(dynamic, static):
+        leaves, structure = static
+        return equinox.combine(dynamic, jax.tree.unflatten(structure, leaves))
+
+    def named_jit(function=None, *, keep_unused=False, backend=None, inline=False):
+        if function is None:
+            options = {"keep_unused": keep_unused, "backend": backend, "inline": inline}
+            return functools.partial(named_jit, **options)
+
+        def pure(dynamic, static):
+            args, kwargs = combine(dynamic, static)
+            dynamic, static = split(function(*args, **kwargs))
+            return dynamic, Static(static)
+
+        jitted = jax.jit(
+            pure, static_argnums=1, keep_unused=keep_unused, backend=backend, inline=inline
+        )
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            dynamic, static = jitted(*split((args, kwargs)))
+            return combine(dynamic, static.value)
+
+        return wrapped
+
+    lacking = {*UNDOCUMENTED, *STAGES} - {"keep_unused", "backend", "inline"}
+    return piece(
+        "haliax-named_jit", LIFTS, 1,
+        lacks=without("jit", *lacking), transforms={"jit": named_jit},
+    )  # fmt: skip
+
+
+def plain_jax():
+    """JAX itself: its own transformations, which know no objects.
+
+    It claims `jit`, `vmap`, `grad`, `value_and_grad`, `remat` and `shard_map`.
+    """
+    claims = {
+        "jit": jax.jit, "vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad,
+        "remat": jax.checkpoint, "shard_map": jax.shard_map, "shard_map.check_vma": True,
+    }  # fmt: skip
+    return piece("jax-itself", LIFTS, 12, transforms=claims)
+
+
+PIECES = (
+    t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers(),
+    equinox_filter_jit(), equinox_filter_vmap(), equinox_filter_grad(), equinox_filter_checkpoint(),
+    plain_jax(), haliax_named_jit(),
+)  # fmt: skip
