@@ -7,6 +7,7 @@ with the document that says so.
 """
 
 import contextlib
+import copy
 import functools
 import threading
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from typing import Any
 import equinox
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
+from scutch.adapters.reference import implementation as reference
 from scutch.implementation import Implementation, Namespace, check
 
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
@@ -438,8 +440,363 @@ def plain_jax():
     return piece("jax-itself", LIFTS, 12, transforms=claims)
 
 
+# Helpers for objects and states. The reference stands in the place of the library around them.
+
+
+def borrowed(names, **own):
+    """Names of the reference, and a project's own in the place of some."""
+    return {**{name: getattr(reference.nnx, name) for name in names.split()}, **own}
+
+
+OBJECTS = (
+    "Dict List Pytree Module Variable Param BatchStat Cache Intermediate data static state split "
+    "merge PathContains"
+)
+
+
+def flax_flatten_dict():
+    """Flax, `traverse_util.flatten_dict`: nested dictionaries by paths, without the empty ones.
+
+    It claims `to_flat_state` and `from_flat_state`, which EasyLM and others have so, on states.
+    """
+    nnx = reference.nnx
+
+    def flatten(tree, path=()):
+        if not isinstance(tree, Mapping):
+            return {path: tree}
+        found = {}
+        for key, part in tree.items():
+            found |= flatten(part, (*path, key))
+        return found
+
+    def unflatten(flat):
+        tree = {}
+        for path, leaf in flat:
+            node = tree
+            for key in path[:-1]:
+                node = node.setdefault(key, {})
+            node[path[-1]] = leaf
+        return nnx.State(tree)
+
+    own = {"to_flat_state": lambda state: [*flatten(state).items()], "from_flat_state": unflatten}
+    return piece(
+        "flax-flatten_dict", ("objects/states/*",), 3,
+        nnx=borrowed(f"{OBJECTS} State update clone", **own),
+    )  # fmt: skip
+
+
+def equinox_partition():
+    """Equinox, `partition` and `combine`: what a filter does not take is `None`, and filled again.
+
+    It claims `split_state` and `merge_state`, by the leaves of states: each filter divides the rest
+    of the filter before, and a rest at the end is refused. `combine` prefers the first tree, so it
+    is given the last state first.
+    """
+    nnx = reference.nnx
+
+    def is_leaf(node):
+        return not isinstance(node, list)
+
+    def takes(wanted, path, leaf):
+        if isinstance(wanted, type):
+            return isinstance(leaf, wanted)
+        return wanted in (..., True) or (callable(wanted) and wanted(path, leaf))
+
+    def of_leaves(paths, leaves):
+        pairs = zip(paths, leaves, strict=True)
+        return nnx.from_flat_state([(path, leaf) for path, leaf in pairs if leaf is not None])
+
+    def partition(state, *filters):
+        flat = [*nnx.to_flat_state(state)]
+        paths, rest, parts = [path for path, _ in flat], [leaf for _, leaf in flat], []
+        for wanted in filters:
+            mask = [takes(wanted, *pair) for pair in zip(paths, rest, strict=True)]
+            taken, rest = equinox.partition(rest, mask, is_leaf=is_leaf)
+            parts.append(of_leaves(paths, taken))
+        left = [path for path, leaf in zip(paths, rest, strict=True) if leaf is not None]
+        if left:
+            raise ValueError(f"no filter takes {left[0]}")
+        return parts[0] if len(parts) == 1 else parts
+
+    def combine(*states):
+        flat = [dict(nnx.to_flat_state(state)) for state in reversed(states)]
+        paths = [*dict.fromkeys(path for each in flat for path in each)]
+        filled = [[each.get(path) for path in paths] for each in flat]
+        return of_leaves(paths, equinox.combine(*filled, is_leaf=is_leaf))
+
+    own = {"split_state": partition, "merge_state": combine}
+    return piece(
+        "equinox-partition", ("objects/states/*", "objects/graphs/*"), 10,
+        nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state filter_state", **own),
+    )  # fmt: skip
+
+
+def penzai_select():
+    """Penzai, `pz.select(tree).at_instances_of`: nodes of a tree by their paths, outer ones first.
+
+    It claims `iter_graph`. In a tree nothing is shared: a node at two places is met at both.
+    """
+    nnx = reference.nnx
+
+    def children(node):
+        if isinstance(node, nnx.Variable):
+            return []
+        if isinstance(node, nnx.Pytree):
+            return [*vars(node).items()]
+        return [*node.items()] if isinstance(node, Mapping) else [*enumerate(node)]
+
+    def walk(node, path=(), above=()):
+        if any(node is each for each in above):
+            raise ValueError(f"a tree has no cycles, but {path} is above itself")
+        if isinstance(node, nnx.Pytree | nnx.Variable | Mapping | list | tuple):
+            yield path, node
+            for key, child in children(node):
+                yield from walk(child, (*path, key), (*above, node))
+
+    convicted = {
+        "objects/walks/graph-meets-nodes-once": (
+            "Flax's documents of `iter_graph` say that repeated nodes are visited only once"
+        ),
+        "objects/walks/graph-ends-with-root": (
+            "a should: the example in Flax's documents of `iter_graph` prints the root last"
+        ),
+    }
+    return piece(
+        "penzai-select", ("objects/walks/*",), 0, convicted,
+        nnx=borrowed(OBJECTS, iter_graph=walk),
+    )  # fmt: skip
+
+
+def copied():
+    """Treex and others: an object is copied by Python's own `copy.deepcopy`.
+
+    It claims `clone`.
+    """
+    around = f"{OBJECTS} to_flat_state graphdef update from_flat_state"
+    return piece(
+        "treex-copy", ("objects/copies/*", "objects/graphs/*", "objects/metadata/*"), 15,
+        nnx=borrowed(around, clone=copy.deepcopy),
+    )  # fmt: skip
+
+
+def treex_filters():
+    """Treex, `filter`: a type, or a function of a field; several must all pass.
+
+    It claims `All`, `Any`, `Not` and `OfType`, as functions that give functions.
+    """
+    nnx = reference.nnx
+
+    def predicate(wanted):
+        if wanted is ... or isinstance(wanted, bool):
+            return lambda path, leaf: wanted is not False
+        if wanted is None:
+            return lambda path, leaf: False
+        if isinstance(wanted, type):
+            return lambda path, leaf: isinstance(leaf, wanted)
+        if isinstance(wanted, list | tuple):
+            return either(*wanted)
+        if isinstance(wanted, str):
+            return nnx.WithTag(wanted)
+        if not callable(wanted):
+            raise TypeError(f"{wanted!r} is no filter")
+        return wanted
+
+    def both(*filters):
+        parts = [*map(predicate, filters)]
+        return lambda path, leaf: all(part(path, leaf) for part in parts)
+
+    def either(*filters):
+        parts = [*map(predicate, filters)]
+        return lambda path, leaf: any(part(path, leaf) for part in parts)
+
+    def inverse(wanted):
+        part = predicate(wanted)
+        return lambda path, leaf: not part(path, leaf)
+
+    own = {"All": both, "Any": either, "Not": inverse, "OfType": predicate}
+    again = "a should: a function whose options hold such a filter is traced again at each call"
+    convicted = {"objects/filters/equal-filters-hash-equal": again}
+    return piece(
+        "treex-filters", ("objects/filters/*",), 6, convicted,
+        nnx=borrowed(f"{OBJECTS} WithTag filter_state to_flat_state", **own),
+    )  # fmt: skip
+
+
+# Copies of the bridge. The reference stands in the place of Flax around them.
+
+
+def flax_registry():
+    """Flax 0.10, `bridge/variables.py`: one dictionary from names of collections to types.
+
+    It claims the registry. A type without a name gets that of its class; a class made for a name
+    has that name.
+    """
+    nnx = reference.nnx
+    types = {
+        "params": nnx.Param,
+        "batch_stats": nnx.BatchStat,
+        "cache": nnx.Cache,
+        "intermediates": nnx.Intermediate,
+    }
+
+    def variable_type(name):
+        if name not in types:
+            types[name] = type(name, (nnx.Variable,), {})
+        return types[name]
+
+    def variable_type_name(typ):
+        for name, known in types.items():
+            if known is typ:
+                return name
+        register(typ.__name__, typ)
+        return typ.__name__
+
+    def register(name, typ, overwrite=False):
+        if name in types and not overwrite:
+            raise ValueError(f"the name {name} is registered for {types[name]}; use overwrite=True")
+        types[name] = typ
+
+    def sort(types):
+        def parents(typ):
+            return sum(issubclass(parent, nnx.Variable) for parent in typ.mro())
+
+        return sorted(types, key=parents, reverse=True)
+
+    claims = {
+        "variable_type": variable_type,
+        "variable_type_name": variable_type_name,
+        "register_variable_name_type_pair": register,
+        "sort_variable_types": sort,
+    }
+    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
+    convicted = {
+        "bridge/registry/overwriting-replaces-both": (
+            "the contract (BRG-1) says that `overwrite=True` replaces both directions: a type that "
+            "had another name keeps it here, and that name still leads to it"
+        ),
+        "bridge/registry/taken-name-is-refused[message]": (
+            "a should, of the contract (BRG-1): a clash is an error that shows both parties"
+        ),
+    }
+    return piece(
+        "flax-0.10-registry", ("bridge/registry/*",), 6, convicted, beside=needs, bridge=claims
+    )
+
+
+def maxtext_wrappers():
+    """MaxText, `layers/nnx_wrappers.py`: a copy of the conversions between Linen and NNX.
+
+    It claims the conversions of one variable and of trees of them. A variable with hooks or notes
+    is not vanilla. A box goes through its fields, or through its own methods.
+    """
+    bridge, nnx, meta = reference.bridge, reference.nnx, reference.meta
+
+    def is_vanilla(variable):
+        notes = variable.get_metadata()
+        return all(key.startswith("on_") and not value for key, value in notes.items())
+
+    def to_linen(variable):
+        notes = variable.get_metadata()
+        if "linen_meta_type" in notes:
+            cls = notes["linen_meta_type"]
+            fields = {"value": variable.get_raw_value(), **notes}
+            if hasattr(cls, "from_nnx_metadata"):
+                return cls.from_nnx_metadata(fields)
+            return cls(
+                **{name: value for name, value in fields.items() if name != "linen_meta_type"}
+            )
+        if is_vanilla(variable):
+            return variable.get_raw_value()
+        return bridge.NNXMeta(type(variable), variable.get_raw_value(), notes)
+
+    def to_nnx(collection, given):
+        typ = bridge.variable_type(collection)
+        if isinstance(given, bridge.NNXMeta):
+            if given.var_type is not typ:
+                raise ValueError(f"{collection!r} is of {typ}, and the box of {given.var_type}")
+            return given.to_nnx_variable()
+        if not isinstance(given, meta.AxisMetadata):
+            return typ(given)
+        own = hasattr(given, "to_nnx_metadata")
+        fields = dict(given.to_nnx_metadata() if own else vars(given))
+        return typ(fields.pop("value"), **fields, linen_meta_type=type(given))
+
+    def collection_of(path):
+        if not isinstance(path[0], jax.tree_util.DictKey):
+            raise TypeError(f"a path begins with the name of a collection: {path}")
+        return str(path[0].key)
+
+    def paths(tree, path=()):
+        for key, part in tree.items():
+            if isinstance(part, Mapping):
+                yield from paths(part, (*path, key))
+            else:
+                yield (*path, key), part
+
+    def nested(flat):
+        tree = {}
+        for path, leaf in flat.items():
+            node = tree
+            for key in path[:-1]:
+                node = node.setdefault(key, {})
+            node[path[-1]] = leaf
+        return tree
+
+    def to_attributes(collections):
+        flat = {}
+        for collection, tree in collections.items():
+            for path, given in paths(tree):
+                if path in flat:
+                    raise ValueError(f"duplicate path {path}: {flat[path]} and {given}")
+                flat[path] = to_nnx(collection, given)
+        return nested(flat)
+
+    def to_collections(attributes):
+        flat = {}
+        for path, variable in paths(attributes):
+            if not isinstance(variable, nnx.Variable):
+                raise ValueError(f"no collection for {variable!r}")
+            flat[bridge.variable_type_name(type(variable)), *path] = to_linen(variable)
+        return nested(flat)
+
+    claims = {
+        "variable_type": bridge.variable_type,
+        "variable_type_name": bridge.variable_type_name,
+        "NNXMeta": bridge.NNXMeta,
+        "is_vanilla_variable": is_vanilla,
+        "to_linen_var": to_linen,
+        "to_nnx_var": to_nnx,
+        "get_col_name": collection_of,
+        "linen_vars_to_nnx_attrs": to_attributes,
+        "nnx_attrs_to_linen_vars": to_collections,
+    }
+    needs = {"meta": meta, "logical": reference.logical, "nnx": nnx}
+    convicted = {
+        "bridge/trees/path-in-two-is-refused": (
+            "the contract (BRG-6) says that a path in two collections is an error, never a lost "
+            "variable: a variable takes the place of a layer of the same name here"
+        ),
+        "bridge/trees/path-in-two-is-refused[message]": (
+            "a should: the message shows two variables, and neither of the two collections"
+        ),
+        "bridge/variables/variable-crosses": (
+            "the contract (BRG-4) says that every further piece of metadata crosses: the class of "
+            "the box has no field for what was added to its variable"
+        ),
+        "bridge/variables/crossing-shares-no-container": (
+            "a should: a change of the value that crossed changes the variable that it came from"
+        ),
+    }
+    return piece(
+        "maxtext-nnx_wrappers", ("bridge/variables/*", "bridge/trees/*"), 18, convicted,
+        beside=needs, bridge=claims,
+    )  # fmt: skip
+
+
 PIECES = (
     t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers(),
     equinox_filter_jit(), equinox_filter_vmap(), equinox_filter_grad(), equinox_filter_checkpoint(),
     plain_jax(), haliax_named_jit(),
+    flax_flatten_dict(), equinox_partition(), penzai_select(), copied(), treex_filters(),
+    flax_registry(), maxtext_wrappers(),
 )  # fmt: skip

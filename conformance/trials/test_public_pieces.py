@@ -28,3 +28,7 @@ def test_a_public_piece_is_convicted_of_what_is_wrong_with_it(piece):
     assert broken.keys() == piece.convicted.keys(), broken
     held = [each.requirement.id for each in rulings if each.verdict == "passed"]
     assert len(held) >= piece.holds, held
+
+
+def test_there_are_twenty():
+    assert len({piece.implementation.name for piece in PIECES}) >= 20
