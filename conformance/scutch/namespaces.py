@@ -61,13 +61,19 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
 OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "nnx": frozenset(
-            {"Variable.out_sharding", "RngStream.normal", "RngStream.lecun_normal", "Rngs.fork"}
+            {
+                "Variable.out_sharding",
+                "RngStream.normal",
+                "RngStream.lecun_normal",
+                "Rngs.fork",
+                "with_metadata",
+            }
         ),
         "transforms": frozenset({"jit.graph", "jit.graph_updates", "shard_map.check_vma"}),
     }
 )
-"""Arguments and metadata that releases of Flax have had for a shorter time than the names that take
-them. Where names are claimed one by one, so are these; laws that need them carry `marks.options`.
+"""Arguments, metadata and names that releases of Flax have had for a shorter time than the `NAMES`.
+Where names are claimed one by one, so are these; laws that need them carry `marks.options`.
 """
 
 _STANDARD = frozenset().union(*NAMES.values())

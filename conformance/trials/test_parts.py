@@ -128,6 +128,23 @@ def test_inputs_that_are_passed_over_do_not_stop_the_search_for_the_smallest():
     assert trial.reason == trial.counterexample.error
 
 
+TABLE = {"with a number": lambda jit: jit(abs, static_argnums=0)}
+
+
+@given(way=st.sampled_from(list(TABLE)))
+def of_table(transforms, way):
+    TABLE[way](transforms.jit)
+
+
+def test_an_option_is_passed_over_in_a_table_of_functions_too():
+    law = replace(law_of_small(), name="of_table", function=of_table)
+    trial = try_law(law, lifting("jit.static_argnums", jit=jax.jit), examples=8)
+    assert (trial.outcome, trial.beyond) == (
+        "passed",
+        "does not claim part 1: transforms.jit.static_argnums",
+    )
+
+
 def test_a_search_ends_when_as_many_inputs_were_passed_over_as_are_to_be_tried():
     def even(transforms, number):
         transforms.jit(abs, static_argnums=0)

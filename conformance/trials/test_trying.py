@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+import contextlib
 import importlib
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import hypothesis
+import jax
 import pytest
 import scutch
 from hypothesis import given
@@ -542,6 +544,33 @@ def test_a_fault_of_the_judge_in_a_runner_is_no_crash_of_the_implementation():
     assert lost.reason == f"{THE_JUDGE}: KeyError: 'no such law'"
     assert "in _behave" in lost.output
     runner.close()
+
+
+@jax.tree_util.register_pytree_node_class
+class Endless:
+    """A node of JAX's trees that is its own child."""
+
+    def tree_flatten(self):
+        return (self,), None
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        return cls()
+
+
+def _walk(request):
+    """The process; an endless tree is walked first, which JAX counts for good."""
+    if request == "an endless tree":
+        with contextlib.suppress(RecursionError):
+            jax.tree.leaves(Endless())
+    return os.getpid()
+
+
+def test_a_runner_that_can_no_longer_nest_calls_gives_way_to_another():
+    with contextlib.closing(Runner(_walk)) as walker:
+        first = walker.ask("", 5)
+        assert walker.ask("an endless tree", 5) == first
+        assert walker.ask("", 5) != first
 
 
 def test_a_run_goes_to_a_worker_as_plain_data():

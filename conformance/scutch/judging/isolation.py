@@ -52,6 +52,9 @@ _TWIN = 71
 _LEAST_MEMORY = 4 << 30
 """Bytes that a runner may always have, on however small a machine."""
 
+_NESTED = 500
+"""How deep lists are nested to see whether a runner can still call functions in functions."""
+
 _KEPT = 1 << 16
 """Bytes that are kept of a note, of a trace, and of a runner's output."""
 
@@ -174,6 +177,7 @@ class Runner:
     _files: dict[str, Any] = field(default_factory=dict, repr=False)
     _asked: int = 0
     _me: int = 0
+    _spent: bool = False
 
     def ask(self, request: Any, timeout: float) -> Any:
         """The answer to a request, or `Lost` when the runner ends or takes too long.
@@ -185,6 +189,8 @@ class Runner:
           timeout: In seconds, above zero.
         """
         os.makedirs(self.folder or tempfile.gettempdir(), mode=0o700, exist_ok=True)
+        if self._spent:
+            self.close()
         channel = self._channel or self._fork()
         self.note("")
         self._files["output"].seek(0)  # for the runner as well: they share the open file
@@ -193,7 +199,8 @@ class Runner:
         try:
             channel.send([self._asked, request])
             match channel.receive(timeout):
-                case [self._asked, answer]:
+                case [self._asked, answer, bool(spent)]:
+                    self._spent = spent
                     return readable(answer)
                 case [self._asked, None, str(fault)]:
                     outcome, reason = "untried", visible(f"{THE_JUDGE}: {fault}")
@@ -279,7 +286,7 @@ class Runner:
             while True:
                 number, request = channel.receive()
                 try:
-                    answer = [number, self.answer(request)]
+                    answer = [number, self.answer(request), _is_spent()]
                 except BaseException as error:  # a fault of the judge's own: laws cannot get here
                     traceback.print_exc()
                     answer = [number, None, traceback.format_exception_only(error)[-1].strip()]
@@ -351,6 +358,23 @@ class Runner:
         for file in self._files.values():
             file.close()
         self.pid, self._channel, self._files = None, None, {}
+        self._spent = False
+
+
+def _is_spent() -> bool:
+    """Whether this process can no longer nest calls, so that another one must take its place.
+
+    JAX's functions of trees count each level of an endless tree, and never count back.
+    """
+    nested: list[Any] = []
+    for _ in range(_NESTED):
+        nested = [nested]
+    try:
+        repr(nested)
+    except RecursionError:
+        sys.setrecursionlimit(sys.getrecursionlimit() + _NESTED)  # enough to send the answer
+        return True
+    return False
 
 
 def _bound(*, memory: bool) -> None:

@@ -185,7 +185,9 @@ def _codes(values: Iterable[Any], module: str) -> Iterator[CodeType]:
 
 
 def _wrapped(value: Any) -> Iterator[Any]:
-    """The functions that a descriptor, a cache or Hypothesis holds."""
+    """The functions that a descriptor, a table, a cache or Hypothesis holds."""
+    if type(value) is dict:
+        yield from value.values()
     if isinstance(value, property):
         yield from (value.fget, value.fset)
     if isinstance(value, classmethod | staticmethod):

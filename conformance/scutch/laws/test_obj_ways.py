@@ -234,6 +234,7 @@ EVENTS = ("on_create_value", "on_get_value", "on_set_value", "on_add_axis", "on_
 
 
 @requirement("objects/hooks/hooks-run-however-given", must_reach=(*GIVEN, *EVENTS))
+@options("nnx.with_metadata")
 @given(
     how=st.sampled_from(GIVEN),
     events=st.lists(st.sampled_from(EVENTS), min_size=3, unique=True),
@@ -291,7 +292,7 @@ WRITTEN = ("constructor", "initializer", "keyword", "pair", "mapping")
 
 
 @requirement("objects/metadata/older-names-become-todays", must_reach=(*OLD_NAMES, *WRITTEN))
-@options("nnx.Variable.out_sharding")
+@options("nnx.Variable.out_sharding", "nnx.with_metadata")
 @given(
     key=st.sampled_from(OLD_NAMES),
     ways=st.lists(st.sampled_from(WRITTEN), min_size=3, unique=True),

@@ -396,7 +396,7 @@ def plain_remat_calls(draw: st.DrawFn) -> PlainCall:
         {"nope": 1},
     )
     options = draw(st.sampled_from(chosen))
-    scales: tuple[Any, ...] = (3, "text") if "static_argnums" in options else (3, 2.5, "text")
+    scales: tuple[Any, ...] = (3, "text") if "static_argnums" in options else (3, 2.5)
     y = 2.5 if options.get("static_argnums") == (1, 2) else draw(leaf)
     form = draw(st.sampled_from(_FORMS))
     call = _WAYS[0], (draw(leaf), y, draw(st.sampled_from(scales)))

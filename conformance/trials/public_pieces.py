@@ -1,0 +1,803 @@
+"""Pieces of public projects that are not boxes, written anew from what their authors say of them.
+
+A *piece* is a small adapter: it claims the standard's names that a project has a counterpart of,
+and says which options its counterpart lacks. Each is here as its project describes it; none of
+their code is here. `PIECES` says by which requirements each is judged, and what it is convicted of,
+with the document that says so.
+"""
+
+import contextlib
+import copy
+import functools
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+import equinox
+import jax
+from jax.sharding import NamedSharding, PartitionSpec
+from scutch.adapters.reference import implementation as reference
+from scutch.implementation import Implementation, check
+from scutch.namespaces import Namespace
+
+UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a public project, and what a judge owes it.
+
+    Args:
+      implementation: Its adapter.
+      judged: Patterns of requirements. All that it claims among them must hold.
+      convicted: The exceptions: the requirements that it breaks, each with why it rightly is one.
+      holds: How many requirements hold at least, so that a judge who tries nothing is found out.
+    """
+
+    implementation: Implementation
+    judged: tuple[str, ...]
+    convicted: Mapping[str, str] = field(default_factory=dict)
+    holds: int = 1
+
+
+def piece(name, judged, holds, convicted=MappingProxyType({}), *, lacks=(), beside=None, **spaces):
+    """A piece, from the names of each capability and the values that they have.
+
+    Args:
+      name: The project's, and its counterpart's.
+      judged: Patterns of requirements.
+      holds: How many requirements hold at least.
+      convicted: The requirements that it breaks, with the reasons.
+      lacks: Options of the functions that it has not, such as `vmap.axis_size`.
+      beside: Namespaces of others, by capability, which the piece needs and which are claimed too.
+      spaces: By capability, a mapping of the standard's names to what the project has.
+    """
+    claims = {
+        capability: Namespace(
+            f"{name}: {capability}",
+            SimpleNamespace(**names),
+            names=tuple(names),
+            lacks=[option for option in lacks if option.partition(".")[0] in names],
+        )
+        for capability, names in spaces.items()
+    }
+    found = check(Implementation(name, "1", **{**(beside or {}), **claims}), f"{name}.py")
+    return Piece(found, judged, convicted, holds)
+
+
+# Resolvers of logical names.
+
+
+def axes_of(entry):
+    """The mesh axes in one entry of a spec."""
+    if entry is None or entry is UNCONSTRAINED:
+        return ()
+    return tuple(entry) if isinstance(entry, tuple | list) else (entry,)
+
+
+def refuse_twice(things, of):
+    """Raise an error if one of some things stands twice among them."""
+    twice = next((thing for thing in things if things.count(thing) > 1), None)
+    if twice is not None:
+        raise ValueError(f"{twice!r} stands twice in {of}")
+
+
+def each_alone(names, entry):
+    """A spec from the entry of each name; no name may stand twice, as in arrays with named axes."""
+    if names is None:
+        return None
+    refuse_twice([name for name in names if isinstance(name, str)], names)
+    return PartitionSpec(*[entry(name) if isinstance(name, str) else name for name in names])
+
+
+def by_priority(names, rules):
+    """Rules in order of precedence: each name gets the first rule whose mesh axes are free."""
+    if not isinstance(rules, tuple | list) or any(len(rule) != 2 for rule in rules):
+        raise ValueError(f"rules are no sequence of pairs: {rules!r}")
+    entries, taken = {}, set()
+    for name, target in rules:
+        free = not taken.intersection(axes_of(target))
+        if name in (names or ()) and name not in entries and free:
+            entries[name] = tuple(target) if isinstance(target, list) else target
+            taken.update(axes_of(target))
+    return each_alone(names, entries.get)
+
+
+class Rules(threading.local):
+    """Rules in context, of one thread.
+
+    Args:
+      kept: The form in which they are kept.
+    """
+
+    def __init__(self, kept=tuple):
+        self.kept, self.now = kept, kept(())
+
+    def set(self, rules):
+        self.now = self.kept(rules)
+
+    def get(self):
+        return self.now
+
+    @contextlib.contextmanager
+    def during(self, rules):
+        before, self.now = self.now, self.kept(rules)
+        try:
+            yield
+        finally:
+            self.now = before
+
+
+def over_specs(function, tree):
+    """A tree with `function` applied to each of its specs."""
+
+    def is_leaf(node):
+        return node is None or isinstance(node, PartitionSpec)
+
+    def mapped(node):
+        return function(node) if isinstance(node, PartitionSpec) else node
+
+    return jax.tree.map(mapped, tree, is_leaf=is_leaf)
+
+
+def shardings_by(mapped):
+    """The form over trees: each spec is mapped, and put on the mesh."""
+
+    def shardings(tree, mesh, rules=None):
+        return over_specs(lambda spec: NamedSharding(mesh, mapped(tuple(spec), rules)), tree)
+
+    return shardings
+
+
+LOGICAL = ("metadata/logical-*",)
+IN_ORDER = (
+    "Flax's documents of `logical_to_mesh_axes` say that rules are in order of precedence, and are "
+    "used if their mesh axis is unused; a later rule for a name is for the case that it is not"
+)
+FIRST_HOLDS = "rules are in order of precedence, and the first one says that the name is unsharded"
+TWICE = "JAX refuses a `NamedSharding` whose spec has one mesh axis twice, so no array can lie so"
+SEVERAL = "a tuple of mesh axes, of which one is taken, is passed over; here it is used, or refused"
+NO_ORDER = (
+    "the contract (LOG-10) says that rules which are no list of pairs are refused: a set has no "
+    "order that says which rule comes first"
+)
+UNRULED = "the scaling guide says: unspecified rule means unsharded by default"
+
+
+def t5x():
+    """T5X, `docs/usage/partitioning.md`: logical axis rules are a sequence of pairs by priority.
+
+    It claims the array form and the rules in context, which it calls `axis_rules`.
+    """
+    rules = Rules()
+
+    def mesh_axes(names, given=None):
+        return by_priority(names, rules.get() if given is None else given)
+
+    context = {
+        "logical_axis_rules": rules.during,
+        "set_logical_axis_rules": rules.set,
+        "get_logical_axis_rules": rules.get,
+    }
+    return piece("t5x", LOGICAL, 16, logical={"logical_to_mesh_axes": mesh_axes, **context})
+
+
+def maxtext():
+    """MaxText, `utils/sharding.py`: mesh axes of size one are left out of mapped specs.
+
+    It claims the array form without a mesh, and the form that gives shardings on a mesh.
+    """
+
+    def shardings(tree, mesh, rules=None):
+        def entry(entry):
+            wide = tuple(axis for axis in axes_of(entry) if mesh.shape[axis] > 1)
+            if isinstance(entry, tuple):
+                return wide
+            return entry if entry is UNCONSTRAINED or wide else None
+
+        def sharding(spec):
+            return NamedSharding(mesh, PartitionSpec(*map(entry, by_priority(tuple(spec), rules))))
+
+        return over_specs(sharding, tree)
+
+    claims = {"logical_to_mesh_axes": by_priority, "logical_to_mesh_sharding": shardings}
+    return piece("maxtext-sharding", LOGICAL, 12, logical=claims)
+
+
+def haliax():
+    """Haliax, `docs/partitioning.md`: a dictionary from names to mesh axes, for each axis alone.
+
+    It claims the array form, for rules as a dictionary of the pairs, and the form over trees. No
+    `NamedArray` has one name twice.
+    """
+
+    def for_axes(names, rules=None):
+        return each_alone(names, dict(rules).get)
+
+    convicted = {
+        "metadata/logical-rules/mesh-axes-are-used-once": TWICE,
+        "metadata/logical-rules/rule-may-leave-unsharded": FIRST_HOLDS,
+        "metadata/logical-rules/rule-may-take-several-axes": SEVERAL,
+        "metadata/logical-rules/first-free-rule-wins": IN_ORDER,
+        "metadata/logical-rules/rule-may-leave-to-compiler": IN_ORDER,
+        "metadata/logical-rules/malformed-rules-are-refused": NO_ORDER,
+    }
+    claims = {"logical_to_mesh_axes": for_axes, "logical_to_mesh_sharding": shardings_by(for_axes)}
+    return piece("haliax-mapping", LOGICAL, 5, convicted, logical=claims)
+
+
+def jax_llm_examples():
+    """JAX LLM examples, `logical_to_physical`: a table of rules, which refuses colliding mesh axes.
+
+    It claims the array form, for a table with the first rule of each name. A name that the table
+    has not is an `AttributeError`.
+    """
+
+    def logical_to_physical(names, rules=None):
+        table = SimpleNamespace(**dict(reversed(rules)))
+        spec = each_alone(names, lambda name: getattr(table, name))
+        if spec is not None:
+            refuse_twice([axis for entry in spec for axis in axes_of(entry)], f"{names} -> {spec}")
+        return spec
+
+    convicted = {
+        "metadata/logical-rules/unruled-names-are-unsharded": UNRULED,
+        "metadata/logical-rules/rule-may-take-several-axes": SEVERAL,
+        "metadata/logical-rules/first-free-rule-wins": IN_ORDER,
+        "metadata/logical-rules/malformed-rules-are-refused": NO_ORDER,
+    }
+    claims = {"logical_to_mesh_axes": logical_to_physical}
+    return piece("jax-llm-examples-table", LOGICAL, 5, convicted, logical=claims)
+
+
+def penzai():
+    """Penzai, `sharding_util.name_to_name_sharding`: names of axes to names of mesh axes.
+
+    It claims the array form and the form over trees. A name without an entry is not sharded.
+    Without a mapping each name is the mesh axis of that name, if there is one.
+    """
+
+    def names_to_names(names, rules=None):
+        return each_alone(names, dict(rules).get)
+
+    def on_mesh(tree, mesh, rules=None):
+        own = {name: name for name in mesh.axis_names} if rules is None else dict(rules)
+        return shardings_by(names_to_names)(tree, mesh, own)
+
+    return piece(
+        "penzai-name-to-name", LOGICAL, 5, haliax().convicted,
+        logical={"logical_to_mesh_axes": names_to_names, "logical_to_mesh_sharding": on_mesh},
+    )  # fmt: skip
+
+
+def levanter():
+    """Levanter's trainer, by `axis_mapping` of Haliax: a dictionary in context, of one thread.
+
+    `docs/partitioning.md` of Haliax describes it. It claims entering a context and reading it.
+    """
+    rules = Rules(dict)
+    claims = {
+        "logical_axis_rules": rules.during,
+        "get_logical_axis_rules": lambda: tuple(rules.get().items()),
+    }
+    return piece("levanter-axis-mapping", LOGICAL, 1, logical=claims)
+
+
+def jaxformers():
+    """Killua7362/jaxformers, `from_logical_rules`: a name without a rule stays, as a mesh axis.
+
+    It claims the array form, for rules as a dictionary of the pairs.
+    """
+
+    def from_logical_rules(names, rules=None):
+        table = dict(rules)
+        return each_alone(names, lambda name: table.get(name, name))
+
+    convicted = {
+        **haliax().convicted,
+        "metadata/logical-rules/unruled-names-are-unsharded": UNRULED,
+    }
+    claims = {"logical_to_mesh_axes": from_logical_rules}
+    return piece("jaxformers-table", LOGICAL, 4, convicted, logical=claims)
+
+
+# Lifts of other libraries, on arrays: they know no objects of Flax's kind.
+
+LIFTS = ("transformations/*-of-arrays*", "transformations/options/jit-of-objects[signature]")
+UNDOCUMENTED = (
+    "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "in_shardings",
+    "out_shardings", "inline", "keep_unused", "device", "backend", "compiler_options",
+)  # fmt: skip
+STAGES = ("lower", "trace", "eval_shape")
+
+
+def without(function, *options):
+    """Options that a function has not, in the form of `lacks`."""
+    return tuple(f"{function}.{option}" for option in options)
+
+
+def equinox_filter_jit():
+    """Equinox, `filter_jit`: arrays are traced, and everything else is static.
+
+    It claims `jit`, without the options that its documents do not list.
+    """
+    return piece(
+        "equinox-filter_jit", LIFTS, 1,
+        lacks=without("jit", *UNDOCUMENTED, *STAGES), transforms={"jit": equinox.filter_jit},
+    )  # fmt: skip
+
+
+def equinox_filter_vmap():
+    """Equinox, `filter_vmap`: arrays are mapped, everything else is broadcast.
+
+    It claims `vmap` with `in_axes`, `out_axes`, `axis_name` and `axis_size`, and no arguments by
+    name, which it refuses.
+    """
+    sequence = "JAX documents `in_axes` as a sequence of values, and takes a list as a tuple"
+    convicted = {"transformations/options/lifts-of-arrays[lists]": sequence}
+    return piece(
+        "equinox-filter_vmap", LIFTS, 1, convicted,
+        lacks=without("vmap", "spmd_axis_name", "**"), transforms={"vmap": equinox.filter_vmap},
+    )  # fmt: skip
+
+
+def equinox_filter_grad():
+    """Equinox, `filter_grad` and `filter_value_and_grad`: by the first argument, and by no other.
+
+    It claims `grad` and `value_and_grad` with `has_aux`.
+    """
+    lacking = ("argnums", "holomorphic", "allow_int", "reduce_axes")
+    return piece(
+        "equinox-filter_grad", LIFTS, 1,
+        lacks=without("grad", *lacking) + without("value_and_grad", *lacking),
+        transforms={"grad": equinox.filter_grad, "value_and_grad": equinox.filter_value_and_grad},
+    )  # fmt: skip
+
+
+def equinox_filter_checkpoint():
+    """Equinox, `filter_checkpoint`: values are computed again when gradients need them.
+
+    It claims `remat` with `prevent_cse` and `policy`.
+    """
+    return piece(
+        "equinox-filter_checkpoint", LIFTS, 1,
+        lacks=without("remat", "static_argnums", "concrete"),
+        transforms={"remat": equinox.filter_checkpoint},
+    )  # fmt: skip
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Static:
+    """A value that tree functions do not look into."""
+
+    value: Any
+
+    def tree_flatten(self):
+        return (), self.value
+
+    @classmethod
+    def tree_unflatten(cls, value, children):
+        return cls(value)
+
+
+def haliax_named_jit():
+    """Haliax, `named_jit`: what is like an array is traced, the rest is static, in and out.
+
+    It claims `jit` with `keep_unused`, `backend` and `inline`.
+    """
+
+    def is_array_like(leaf):
+        return hasattr(leaf, "shape") and hasattr(leaf, "dtype")
+
+    def split(tree):
+        dynamic, static = equinox.partition(tree, is_array_like)
+        leaves, structure = jax.tree.flatten(static)
+        return dynamic, (tuple(leaves), structure)
+
+    def combine(dynamic, static):
+        leaves, structure = static
+        return equinox.combine(dynamic, jax.tree.unflatten(structure, leaves))
+
+    def named_jit(function=None, *, keep_unused=False, backend=None, inline=False):
+        if function is None:
+            options = {"keep_unused": keep_unused, "backend": backend, "inline": inline}
+            return functools.partial(named_jit, **options)
+
+        def pure(dynamic, static):
+            args, kwargs = combine(dynamic, static)
+            dynamic, static = split(function(*args, **kwargs))
+            return dynamic, Static(static)
+
+        jitted = jax.jit(
+            pure, static_argnums=1, keep_unused=keep_unused, backend=backend, inline=inline
+        )
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            dynamic, static = jitted(*split((args, kwargs)))
+            return combine(dynamic, static.value)
+
+        return wrapped
+
+    lacking = {*UNDOCUMENTED, *STAGES} - {"keep_unused", "backend", "inline"}
+    return piece(
+        "haliax-named_jit", LIFTS, 1,
+        lacks=without("jit", *lacking), transforms={"jit": named_jit},
+    )  # fmt: skip
+
+
+def plain_jax():
+    """JAX itself: its own transformations, which know no objects.
+
+    It claims `jit`, `vmap`, `grad`, `value_and_grad`, `remat` and `shard_map`.
+    """
+    claims = {
+        "jit": jax.jit, "vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad,
+        "remat": jax.checkpoint, "shard_map": jax.shard_map, "shard_map.check_vma": True,
+    }  # fmt: skip
+    return piece("jax-itself", LIFTS, 12, transforms=claims)
+
+
+# Helpers for objects and states. The reference stands in the place of the library around them.
+
+
+def borrowed(names, **own):
+    """Names of the reference, and a project's own in the place of some."""
+    return {**{name: getattr(reference.nnx, name) for name in names.split()}, **own}
+
+
+OBJECTS = (
+    "Dict List Pytree Module Variable Param BatchStat Cache Intermediate data static state split "
+    "merge PathContains"
+)
+
+
+def flax_flatten_dict():
+    """Flax, `traverse_util.flatten_dict`: nested dictionaries by paths, without the empty ones.
+
+    It claims `to_flat_state` and `from_flat_state`, which EasyLM and others have so, on states.
+    """
+    nnx = reference.nnx
+
+    def flatten(tree, path=()):
+        if not isinstance(tree, Mapping):
+            return {path: tree}
+        found = {}
+        for key, part in tree.items():
+            found |= flatten(part, (*path, key))
+        return found
+
+    def unflatten(flat):
+        tree = {}
+        for path, leaf in flat:
+            node = tree
+            for key in path[:-1]:
+                node = node.setdefault(key, {})
+            node[path[-1]] = leaf
+        return nnx.State(tree)
+
+    own = {"to_flat_state": lambda state: [*flatten(state).items()], "from_flat_state": unflatten}
+    return piece(
+        "flax-flatten_dict", ("objects/states/*",), 3,
+        nnx=borrowed(f"{OBJECTS} State update clone", **own),
+    )  # fmt: skip
+
+
+def equinox_partition():
+    """Equinox, `partition` and `combine`: what a filter does not take is `None`, and filled again.
+
+    It claims `split_state` and `merge_state`, by the leaves of states: each filter divides the rest
+    of the filter before, and a rest at the end is refused. `combine` prefers the first tree, so it
+    is given the last state first.
+    """
+    nnx = reference.nnx
+
+    def is_leaf(node):
+        return not isinstance(node, list)
+
+    def takes(wanted, path, leaf):
+        if isinstance(wanted, type):
+            return isinstance(leaf, wanted)
+        return wanted in (..., True) or (callable(wanted) and wanted(path, leaf))
+
+    def of_leaves(paths, leaves):
+        pairs = zip(paths, leaves, strict=True)
+        return nnx.from_flat_state([(path, leaf) for path, leaf in pairs if leaf is not None])
+
+    def partition(state, *filters):
+        flat = [*nnx.to_flat_state(state)]
+        paths, rest, parts = [path for path, _ in flat], [leaf for _, leaf in flat], []
+        for wanted in filters:
+            mask = [takes(wanted, *pair) for pair in zip(paths, rest, strict=True)]
+            taken, rest = equinox.partition(rest, mask, is_leaf=is_leaf)
+            parts.append(of_leaves(paths, taken))
+        left = [path for path, leaf in zip(paths, rest, strict=True) if leaf is not None]
+        if left:
+            raise ValueError(f"no filter takes {left[0]}")
+        return parts[0] if len(parts) == 1 else parts
+
+    def combine(*states):
+        flat = [dict(nnx.to_flat_state(state)) for state in reversed(states)]
+        paths = [*dict.fromkeys(path for each in flat for path in each)]
+        filled = [[each.get(path) for path in paths] for each in flat]
+        return of_leaves(paths, equinox.combine(*filled, is_leaf=is_leaf))
+
+    own = {"split_state": partition, "merge_state": combine}
+    return piece(
+        "equinox-partition", ("objects/states/*", "objects/graphs/*"), 10,
+        nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state filter_state", **own),
+    )  # fmt: skip
+
+
+def penzai_select():
+    """Penzai, `pz.select(tree).at_instances_of`: nodes of a tree by their paths, outer ones first.
+
+    It claims `iter_graph`. In a tree nothing is shared: a node at two places is met at both.
+    """
+    nnx = reference.nnx
+
+    def children(node):
+        if isinstance(node, nnx.Variable):
+            return []
+        if isinstance(node, nnx.Pytree):
+            return [*vars(node).items()]
+        return [*node.items()] if isinstance(node, Mapping) else [*enumerate(node)]
+
+    def walk(node, path=(), above=()):
+        if any(node is each for each in above):
+            raise ValueError(f"a tree has no cycles, but {path} is above itself")
+        if isinstance(node, nnx.Pytree | nnx.Variable | Mapping | list | tuple):
+            yield path, node
+            for key, child in children(node):
+                yield from walk(child, (*path, key), (*above, node))
+
+    convicted = {
+        "objects/walks/graph-meets-nodes-once": (
+            "Flax's documents of `iter_graph` say that repeated nodes are visited only once"
+        ),
+        "objects/walks/graph-ends-with-root": (
+            "a should: the example in Flax's documents of `iter_graph` prints the root last"
+        ),
+    }
+    return piece(
+        "penzai-select", ("objects/walks/*",), 0, convicted,
+        nnx=borrowed(OBJECTS, iter_graph=walk),
+    )  # fmt: skip
+
+
+def copied():
+    """Treex and others: an object is copied by Python's own `copy.deepcopy`.
+
+    It claims `clone`.
+    """
+    around = f"{OBJECTS} to_flat_state graphdef update from_flat_state"
+    return piece(
+        "treex-copy", ("objects/copies/*", "objects/graphs/*", "objects/metadata/*"), 15,
+        nnx=borrowed(around, clone=copy.deepcopy),
+    )  # fmt: skip
+
+
+def treex_filters():
+    """Treex, `filter`: a type, or a function of a field; several must all pass.
+
+    It claims `All`, `Any`, `Not` and `OfType`, as functions that give functions.
+    """
+    nnx = reference.nnx
+
+    def predicate(wanted):
+        if wanted is ... or isinstance(wanted, bool):
+            return lambda path, leaf: wanted is not False
+        if wanted is None:
+            return lambda path, leaf: False
+        if isinstance(wanted, type):
+            return lambda path, leaf: isinstance(leaf, wanted)
+        if isinstance(wanted, list | tuple):
+            return either(*wanted)
+        if isinstance(wanted, str):
+            return nnx.WithTag(wanted)
+        if not callable(wanted):
+            raise TypeError(f"{wanted!r} is no filter")
+        return wanted
+
+    def both(*filters):
+        parts = [*map(predicate, filters)]
+        return lambda path, leaf: all(part(path, leaf) for part in parts)
+
+    def either(*filters):
+        parts = [*map(predicate, filters)]
+        return lambda path, leaf: any(part(path, leaf) for part in parts)
+
+    def inverse(wanted):
+        part = predicate(wanted)
+        return lambda path, leaf: not part(path, leaf)
+
+    own = {"All": both, "Any": either, "Not": inverse, "OfType": predicate}
+    again = "a should: a function whose options hold such a filter is traced again at each call"
+    convicted = {"objects/filters/equal-filters-hash-equal": again}
+    return piece(
+        "treex-filters", ("objects/filters/*",), 6, convicted,
+        nnx=borrowed(f"{OBJECTS} WithTag filter_state to_flat_state", **own),
+    )  # fmt: skip
+
+
+# Copies of the bridge. The reference stands in the place of Flax around them.
+
+
+def flax_registry():
+    """Flax 0.10, `bridge/variables.py`: one dictionary from names of collections to types.
+
+    It claims the registry. A type without a name gets that of its class; a class made for a name
+    has that name.
+    """
+    nnx = reference.nnx
+    types = {
+        "params": nnx.Param,
+        "batch_stats": nnx.BatchStat,
+        "cache": nnx.Cache,
+        "intermediates": nnx.Intermediate,
+    }
+
+    def variable_type(name):
+        if name not in types:
+            types[name] = type(name, (nnx.Variable,), {})
+        return types[name]
+
+    def variable_type_name(typ):
+        for name, known in types.items():
+            if known is typ:
+                return name
+        register(typ.__name__, typ)
+        return typ.__name__
+
+    def register(name, typ, overwrite=False):
+        if name in types and not overwrite:
+            raise ValueError(f"the name {name} is registered for {types[name]}; use overwrite=True")
+        types[name] = typ
+
+    def sort(types):
+        def parents(typ):
+            return sum(issubclass(parent, nnx.Variable) for parent in typ.mro())
+
+        return sorted(types, key=parents, reverse=True)
+
+    claims = {
+        "variable_type": variable_type,
+        "variable_type_name": variable_type_name,
+        "register_variable_name_type_pair": register,
+        "sort_variable_types": sort,
+    }
+    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
+    convicted = {
+        "bridge/registry/overwriting-replaces-both": (
+            "the contract (BRG-1) says that `overwrite=True` replaces both directions: a type that "
+            "had another name keeps it here, and that name still leads to it"
+        ),
+        "bridge/registry/taken-name-is-refused[message]": (
+            "a should, of the contract (BRG-1): a clash is an error that shows both parties"
+        ),
+    }
+    return piece(
+        "flax-0.10-registry", ("bridge/registry/*",), 6, convicted, beside=needs, bridge=claims
+    )
+
+
+def maxtext_wrappers():
+    """MaxText, `layers/nnx_wrappers.py`: a copy of the conversions between Linen and NNX.
+
+    It claims the conversions of one variable and of trees of them. A variable with hooks or notes
+    is not vanilla. A box goes through its fields, or through its own methods.
+    """
+    bridge, nnx, meta = reference.bridge, reference.nnx, reference.meta
+
+    def is_vanilla(variable):
+        notes = variable.get_metadata()
+        return all(key.startswith("on_") and not value for key, value in notes.items())
+
+    def to_linen(variable):
+        notes = variable.get_metadata()
+        if "linen_meta_type" in notes:
+            cls = notes["linen_meta_type"]
+            fields = {"value": variable.get_raw_value(), **notes}
+            if hasattr(cls, "from_nnx_metadata"):
+                return cls.from_nnx_metadata(fields)
+            return cls(
+                **{name: value for name, value in fields.items() if name != "linen_meta_type"}
+            )
+        if is_vanilla(variable):
+            return variable.get_raw_value()
+        return bridge.NNXMeta(type(variable), variable.get_raw_value(), notes)
+
+    def to_nnx(collection, given):
+        typ = bridge.variable_type(collection)
+        if isinstance(given, bridge.NNXMeta):
+            if given.var_type is not typ:
+                raise ValueError(f"{collection!r} is of {typ}, and the box of {given.var_type}")
+            return given.to_nnx_variable()
+        if not isinstance(given, meta.AxisMetadata):
+            return typ(given)
+        own = hasattr(given, "to_nnx_metadata")
+        fields = dict(given.to_nnx_metadata() if own else vars(given))
+        return typ(fields.pop("value"), **fields, linen_meta_type=type(given))
+
+    def collection_of(path):
+        if not isinstance(path[0], jax.tree_util.DictKey):
+            raise TypeError(f"a path begins with the name of a collection: {path}")
+        return str(path[0].key)
+
+    def paths(tree, path=()):
+        for key, part in tree.items():
+            if isinstance(part, Mapping):
+                yield from paths(part, (*path, key))
+            else:
+                yield (*path, key), part
+
+    def nested(flat):
+        tree = {}
+        for path, leaf in flat.items():
+            node = tree
+            for key in path[:-1]:
+                node = node.setdefault(key, {})
+            node[path[-1]] = leaf
+        return tree
+
+    def to_attributes(collections):
+        flat = {}
+        for collection, tree in collections.items():
+            for path, given in paths(tree):
+                if path in flat:
+                    raise ValueError(f"duplicate path {path}: {flat[path]} and {given}")
+                flat[path] = to_nnx(collection, given)
+        return nested(flat)
+
+    def to_collections(attributes):
+        flat = {}
+        for path, variable in paths(attributes):
+            if not isinstance(variable, nnx.Variable):
+                raise ValueError(f"no collection for {variable!r}")
+            flat[bridge.variable_type_name(type(variable)), *path] = to_linen(variable)
+        return nested(flat)
+
+    claims = {
+        "variable_type": bridge.variable_type,
+        "variable_type_name": bridge.variable_type_name,
+        "NNXMeta": bridge.NNXMeta,
+        "is_vanilla_variable": is_vanilla,
+        "to_linen_var": to_linen,
+        "to_nnx_var": to_nnx,
+        "get_col_name": collection_of,
+        "linen_vars_to_nnx_attrs": to_attributes,
+        "nnx_attrs_to_linen_vars": to_collections,
+    }
+    needs = {"meta": meta, "logical": reference.logical, "nnx": nnx}
+    convicted = {
+        "bridge/trees/path-in-two-is-refused": (
+            "the contract (BRG-6) says that a path in two collections is an error, never a lost "
+            "variable: a variable takes the place of a layer of the same name here"
+        ),
+        "bridge/trees/path-in-two-is-refused[message]": (
+            "a should: the message shows two variables, and neither of the two collections"
+        ),
+        "bridge/variables/variable-crosses": (
+            "the contract (BRG-4) says that every further piece of metadata crosses: the class of "
+            "the box has no field for what was added to its variable"
+        ),
+        "bridge/variables/crossing-shares-no-container": (
+            "a should: a change of the value that crossed changes the variable that it came from"
+        ),
+    }
+    return piece(
+        "maxtext-nnx_wrappers", ("bridge/variables/*", "bridge/trees/*"), 18, convicted,
+        beside=needs, bridge=claims,
+    )  # fmt: skip
+
+
+PIECES = (
+    t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers(),
+    equinox_filter_jit(), equinox_filter_vmap(), equinox_filter_grad(), equinox_filter_checkpoint(),
+    plain_jax(), haliax_named_jit(),
+    flax_flatten_dict(), equinox_partition(), penzai_select(), copied(), treex_filters(),
+    flax_registry(), maxtext_wrappers(),
+)  # fmt: skip

@@ -1,0 +1,34 @@
+"""Pieces of public projects are judged as they are: no conviction without a reason."""
+
+import pytest
+from scutch.catalogue import select
+from scutch.judging import suite
+from scutch.judging.trying import try_law
+from scutch.judging.verdicts import ROOTS, rule
+from trials.public_pieces import PIECES
+
+INPUTS = 20
+
+
+@pytest.mark.parametrize("piece", PIECES, ids=lambda piece: piece.implementation.name)
+def test_a_public_piece_is_convicted_of_what_is_wrong_with_it(piece):
+    def attempt(law, **options):
+        return try_law(law, piece.implementation, examples=INPUTS, **options)
+
+    def retry(broken, needed):
+        """Try a broken law again where others hold."""
+        calls = [(laws[t.test], t.counterexample.input) for t in needed if t.counterexample]
+        return attempt(laws[broken.test], unless=calls)
+
+    rows = select(piece.judged)
+    laws = {law.name: law for law in suite.tried_by(row.id for row in rows)}
+    trials = map(attempt, laws.values())
+    rulings = rule(rows, trials, claims=piece.implementation.claims, retry=retry)
+    broken = {each.requirement.id: each.reason for each in rulings if each.verdict in ROOTS}
+    assert broken.keys() == piece.convicted.keys(), broken
+    held = [each.requirement.id for each in rulings if each.verdict == "passed"]
+    assert len(held) >= piece.holds, held
+
+
+def test_there_are_twenty():
+    assert len({piece.implementation.name for piece in PIECES}) >= 20
