@@ -443,9 +443,9 @@ def plain_jax():
 def penzai_variable_jit():
     """Penzai, `variable_jit`: variables in the arguments are updated by a jitted call.
 
-    It claims `jit` with the options of JAX that number no argument. An object
-    goes in as a definition and a state, and the state comes back. Penzai documents that it does not
-    support variables which are closed over.
+    It claims `jit` with the options of JAX that number no argument. An object goes in as a
+    definition and a state, and the state comes back. Penzai documents that it does not support
+    variables which are closed over.
     """
     nnx = reference.nnx
 
@@ -620,13 +620,13 @@ def penzai_select():
 
 
 def copied():
-    """Treex and others: an object is copied by Python's own `copy.deepcopy`.
+    """Python's own `copy.deepcopy`, by which in-house code copies objects.
 
     It claims `clone`.
     """
     around = f"{OBJECTS} to_flat_state graphdef update from_flat_state"
     return piece(
-        "treex-copy", ("objects/copies/*", "objects/graphs/*", "objects/metadata/*"), 15,
+        "python-deepcopy", ("objects/copies/*", "objects/graphs/*", "objects/metadata/*"), 15,
         nnx=borrowed(around, clone=copy.deepcopy),
     )  # fmt: skip
 
