@@ -175,7 +175,9 @@ def attempted(
     return Outcome(results, error, deleted, 0 if traces is None else len(traces))
 
 
-def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str:
+def difference(
+    ours: Outcome, theirs: Outcome, *, shardings: bool = True, traces: bool = False
+) -> str:
     """A sentence about the first difference between the outcomes of two calls; empty if they agree.
 
     Two refusals agree, whatever they say and however often the function ran before.
@@ -184,6 +186,7 @@ def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str
       ours: The outcome of the lifted call.
       theirs: The outcome of JAX's own call.
       shardings: Whether results must lie where JAX's lie.
+      traces: Whether the Python function must run as often as with JAX.
 
     Returns:
       One sentence about the first difference, with both sides; `''` if there is none.
@@ -196,7 +199,7 @@ def difference(ours: Outcome, theirs: Outcome, *, shardings: bool = True) -> str
         return f"it raised {_short(ours.error)}; JAX returns {theirs.results!r}"
     if not alike(ours.deleted, theirs.deleted):
         return f"deleted buffers: {ours.deleted}; with JAX {theirs.deleted}"
-    if ours.traces != theirs.traces:
+    if traces and ours.traces != theirs.traces:
         return f"the function was traced {ours.traces} times; with JAX {theirs.traces} times"
     return trees_differ(ours.results, theirs.results, shardings=shardings)
 

@@ -21,7 +21,7 @@ from scutch.strategies.transformations import plain_jit_calls
 def _assert_same(transforms, call):
     """Make a described call with JAX and with the lift, and fail unless their outcomes agree."""
     theirs = call.made(jax.jit)
-    different = difference(call.made(transforms.jit), theirs)
+    different = difference(call.made(transforms.jit), theirs, traces=True)
     assert not different, different
     return theirs
 
@@ -30,7 +30,7 @@ def _assert_accepted_same(transforms, call, *, first=False):
     """Make a described call with JAX, if it lets us, and with the lift, a decorator if asked."""
     theirs = call.made(jax.jit)
     assume(theirs.error is None)
-    different = difference(call.made(transforms.jit, first=first), theirs)
+    different = difference(call.made(transforms.jit, first=first), theirs, traces=True)
     assert not different, different
     return theirs
 
@@ -219,7 +219,9 @@ def test_on_plain_arrays_every_mode_is_the_jit_of_jax(transforms, mode, call):
         not_available("there are no modes of jit")
     theirs = call.made(jax.jit)
     assume(theirs.error is None)
-    different = difference(call.made(functools.partial(transforms.jit, **mode)), theirs)
+    different = difference(
+        call.made(functools.partial(transforms.jit, **mode)), theirs, traces=True
+    )
     assert not different, different
     if any("static" in plain_text(name) for name in call.described.options):
         reached("static")

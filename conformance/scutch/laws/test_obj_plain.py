@@ -52,9 +52,7 @@ def _lift(transforms, call):
 @costly
 @given(call=plain_vmap_calls())
 def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
-    """On arrays alone, lifted `vmap` gives the values, the number of traces and the refusals of
-    `jax.vmap`.
-    """
+    """On arrays alone, lifted `vmap` gives the values and the refusals of `jax.vmap`."""
     _assert_same(_lift(transforms, call), call)
 
 
@@ -62,9 +60,7 @@ def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
 @costly
 @given(call=plain_grad_calls())
 def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
-    """On arrays alone, lifted `grad` gives the values, the number of traces and the refusals of
-    `jax.grad`.
-    """
+    """On arrays alone, lifted `grad` gives the values and the refusals of `jax.grad`."""
     _assert_same(_lift(transforms, call), call)
 
 
@@ -73,9 +69,7 @@ def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
 @at_least(35)
 @given(call=plain_remat_calls())
 def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
-    """On arrays alone, lifted `remat` gives the values, the number of traces and the refusals of
-    `jax.checkpoint`.
-    """
+    """On arrays alone, lifted `remat` gives the values and the refusals of `jax.checkpoint`."""
     _assert_same(_lift(transforms, call), call)
 
 
