@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from scutch import catalogue, configuration
 from scutch.catalogue import Requirement, index
+from scutch.examples import shown
 from scutch.implementation import SetupError, find
 from scutch.judging.interruptions import FROM_OTHERS, heeded
 from scutch.report import badge, comparison, github, sarif
@@ -33,23 +34,7 @@ from scutch.shadowing import stranger
 if TYPE_CHECKING:
     from scutch.judging.known import Known
 
-EXAMPLES: Final = """\
-examples:
-  scutch run --implementation flax --report flax.json   judge the installed Flax
-  scutch run --requirement objects/graphs -n 2          two processes; pytest's options work
-  scutch report reference.json flax.json --html site    side by side, and as pages
-  scutch merge shard-*.json -o whole.json               one report of the shards of a run
-  scutch diff old.json new.json                         exit 1 when something got worse
-  scutch known fork.toml --from fork.json               what failed, as known failures
-  scutch reproduce metadata/box-axes/negative-index-counts-array-axes   a script for upstream
-  scutch badge flax.json -o flax.svg                    a picture for a README
-  scutch sarif fork.json --at my_fork.py -o fork.sarif  for tools of static analysis
-  scutch box my_boxes.py:Scaled                         judge one box class
-  scutch explain objects/graphs/merge-undoes-split      what a requirement says, and why
-  scutch changes flax 0.12.6 0.12.12                    what an upgrade of Flax changes
-  scutch upgrade --from flax==0.12.6 src                which lines of your code it changes
-  scutch completion bash                                a script that completes commands and files
-
+_EXIT_CODES: Final = """\
 exit codes:
   0  fine
   1  something does not conform, or got worse
@@ -65,14 +50,6 @@ _EXTRA: Final = ("jinja2", "jsonschema", "markupsafe", "rich", "shtab", "tomlkit
 
 _TAKES_A_PATH: Final = re.compile(r"DIR|FILE|PATH|WHERE|\.json")
 """Occurs in the metavar of an argument that takes a folder (`DIR`) or a file."""
-_COMPLETION: Final = """\
-examples:
-  scutch completion bash >~/.local/share/bash-completion/completions/scutch
-  scutch completion zsh >~/.zfunc/_scutch    (`fpath+=~/.zfunc` before `compinit` in ~/.zshrc)
-  scutch completion tcsh >~/.scutch.tcsh     (`source ~/.scutch.tcsh` in ~/.tcshrc)
-
-A shell that starts after this completes commands, options, choices and files.
-"""
 
 
 class UsageError(Exception):
@@ -134,6 +111,15 @@ def _refuse(message: str) -> int:
     return 2
 
 
+class _Help(argparse.HelpFormatter):
+    """Fills texts, and leaves the lines of examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("examples:"):
+            return text
+        return super()._fill_text(text, width, indent)
+
+
 def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
     """The parser of all commands.
 
@@ -144,8 +130,8 @@ def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
         prog="scutch",
         description="Judge implementations of Flax-style sharding metadata, lifted "
         "transformations and the Linen-NNX bridge against one contract.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{shown()}\n\n{_EXIT_CODES}",
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=str(suite()))
@@ -158,6 +144,8 @@ def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
             name,
             help=summary,
             description=f"{summary[0].upper()}{summary[1:]}.{' ' if more else ''}{more}",
+            epilog=shown(name),
+            formatter_class=_Help,
             allow_abbrev=False,
         )
         added.set_defaults(command=run)
@@ -231,7 +219,7 @@ def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
         "new-adapter",
         "write a first adapter for a package, from the names that are found in it",
         _new_adapter,
-        "It is printed: `scutch new-adapter my_library > my_adapter.py`.",
+        "It is printed.",
     )
     added.add_argument("package", metavar="PACKAGE", help="its import name")
 
@@ -438,7 +426,6 @@ def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
     added = command(
         "completion", "print a script for a shell that completes the command line", _completion
     )
-    added.formatter_class, added.epilog = argparse.RawDescriptionHelpFormatter, _COMPLETION
     added.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that reads it")
     return parser
 
@@ -451,6 +438,8 @@ def _help_of_run() -> int:
         usage="scutch run [OPTION ...] [an option of pytest ...]",
         description="Judge an implementation: `pytest -p scutch.plugin --pyargs scutch` with the "
         "options below. Those of pytest work too, such as -n 2, -x, -v and --junitxml.",
+        epilog=shown("run"),
+        formatter_class=_Help,
         add_help=False,
     )
     plugin.add_options(parser.add_argument)

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 from scutch import cli, terminal
 from scutch.catalogue import index
+from scutch.examples import examples
 from scutch.report import Product, badge, load
 
 
@@ -311,6 +313,29 @@ def test_run_hands_everything_to_pytest(scutch, monkeypatch):
     assert words[:2] == ["-p", "scutch.plugin"]
     assert words[-6:] == ["scutch", "--implementation", "flax", "-n", "2", "-h"]
     assert terminal.COMMAND not in os.environ
+
+
+def commands():
+    (found,) = (a.choices for a in cli._parser()._actions if isinstance(a.choices, dict))
+    return list(found)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_the_help_of_a_command_has_examples_that_its_parser_takes(command, scutch):
+    code, out, _ = scutch(command, "--help")
+    assert (code, out.count("\nexamples:\n")) == (0, 1)
+    written = examples(command)
+    assert written
+    for line, about in written.items():
+        assert line in out
+        assert about in out
+        words = shlex.split(line.partition(" >")[0])[1:]
+        if command == "run":
+            _, of_pytest = cli._parser(options_of_run=True).parse_known_args(words)
+            assert of_pytest in ([], ["-n"])
+        else:
+            assert cli._parser().parse_args(words).command
+    assert next(iter(written)) in scutch("--help")[1]
 
 
 def test_the_help_of_run_lists_the_options_of_the_judge(scutch, monkeypatch):
