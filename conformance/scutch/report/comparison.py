@@ -25,7 +25,8 @@ is the same but whose counterexample is another is listed, because another fault
 Regressions of a should are listed, and count only when the level asked for is should.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,6 +36,8 @@ from scutch.report.document import Outcome, Report
 from scutch.report.text import count, line
 
 HOLDS: Final = ("passed", "fixed")
+FEW: Final = 5
+"""So many requirements that one report lacks are listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,7 @@ class Comparison:
         """The comparison for people: both runs, the groups, and the verdict."""
         lines = [f"old: {_facts(self.old)}", f"new: {_facts(self.new)}"]
         for title, changes in self.groups.items():
-            lines += ["", f"{title} ({len(changes)}):", *(f"  {change}" for change in changes)]
+            lines += ["", f"{title} ({len(changes)}):", *_listed(changes)]
         return "\n".join([*lines, "", self.verdict(level)])
 
     def verdict(self, level: str = "must") -> str:
@@ -151,6 +154,24 @@ class Comparison:
         elif not self.groups:
             verdict += ", no change"
         return verdict
+
+
+def _listed(changes: Sequence[Change]) -> list[str]:
+    """A line for each change.
+
+    If one report lacks more than `FEW` requirements, those that are not broken are counted by group
+    and verdict.
+    """
+    lines, counted = [], Counter[tuple[str, ...]]()
+    for change in changes:
+        both = change.old and change.new
+        if both or len(changes) <= FEW or change.latest.verdict in ROOTS:
+            lines.append(f"  {change}")
+        else:
+            counted[change.latest.group, *change.verdicts] += 1
+    for (group, old, new), number in counted.items():
+        lines.append(f"  {group}: {count(number, 'requirement')} {old} -> {new}")
+    return lines
 
 
 def compare(old: Report, new: Report, *, allow_known: bool = False) -> Comparison:

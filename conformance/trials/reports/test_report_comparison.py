@@ -94,6 +94,21 @@ def test_only_what_both_runs_were_asked_for_is_compared(report):
         assert "Only in the old report (2):" in compared.text()
 
 
+def test_many_requirements_that_one_report_lacks_are_counted(report):
+    passed = {f"boxes/all/b-{number}": "passed" for number in range(1, 8)}
+    compared = compare(
+        report({"boxes/all/b-8": "passed"}), report(passed | {"objects/a/b": "failed"})
+    )
+    assert compared.text().splitlines()[3:-2] == [
+        "Only in the new report (8):",
+        "  objects/a/b  must  absent -> failed  The law objects/a/b",
+        "  boxes/all: 7 requirements absent -> passed",
+        "",
+        "Only in the old report (1):",
+        "  boxes/all/b-8  must  passed -> absent  The law boxes/all/b-8",
+    ]
+
+
 def test_what_is_broken_in_another_way_is_listed_and_is_no_regression(report):
     def broken(error):
         found = {"test": "test_x", "input": "test_x(a=1)", "error": error}
