@@ -25,7 +25,7 @@ from scutch.catalogue import Requirement, index
 from scutch.examples import shown
 from scutch.implementation import SetupError, find
 from scutch.judging.interruptions import FROM_OTHERS, heeded
-from scutch.report import badge, comparison, github, sarif
+from scutch.report import badge, comparison, github, junit, sarif
 from scutch.report.document import Outcome, Report, ReportError, load, suite
 from scutch.report.findings import Place
 from scutch.report.text import count, publish
@@ -345,6 +345,10 @@ def _parser(options_of_run: bool = False) -> argparse.ArgumentParser:
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("--at", metavar="FILE", help=_AT)
     added.add_argument("-o", "--output", metavar="FILE.sarif", help="(default: standard output)")
+
+    added = command("junit", "write one report as JUnit XML", _junit)
+    added.add_argument("report", metavar="REPORT.json", help="written by the judge")
+    added.add_argument("-o", "--output", metavar="FILE.xml", help="(default: standard output)")
 
     added = command(
         "github",
@@ -705,6 +709,10 @@ def _badge(arguments: argparse.Namespace) -> int:
 def _sarif(arguments: argparse.Namespace) -> int:
     report = load(arguments.report)
     return _put(sarif.text(report, _place(arguments, report)), arguments.output, "SARIF file")
+
+
+def _junit(arguments: argparse.Namespace) -> int:
+    return _put(junit.text(load(arguments.report)), arguments.output, "JUnit file")
 
 
 def _put(text: str, output: str | None, what: str) -> int:

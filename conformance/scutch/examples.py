@@ -32,6 +32,7 @@ scutch reproduce --report flax.json | put a script into a report for each failur
 scutch badge flax.json -o flax.svg | a picture for a README
 scutch badge flax.json -o flax.svg --endpoints badges | and one for each part, by shields.io
 scutch sarif my_fork.json --at my_fork.py -o my_fork.sarif | for tools of static analysis
+scutch junit my_fork.json -o my_fork.xml | for services that show tables of tests
 scutch github my_fork.json --at my_fork.py | annotations and a summary
 scutch github my_fork.json --vouched main.json | with the changes since another report
 scutch box my_boxes.py:Scaled | judge one box class

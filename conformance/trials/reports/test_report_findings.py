@@ -8,12 +8,13 @@ import json
 import os
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
 from scutch import cli
 from scutch.judging.verdicts import Counterexample
-from scutch.report import ReportError, github, sarif
+from scutch.report import ReportError, github, junit, load, sarif
 from scutch.report.findings import Place, findings
 
 PART = Path(__file__).with_name("sarif-2.1.0-part.json")
@@ -178,6 +179,37 @@ def test_the_command_adds_to_the_summary_of_the_job(flax, adapter, tmp_path, sav
     assert summary.read_text("utf-8") == f"before\n{github.summary(flax)}"
     assert cli.main(["github", str(path), "--vouched", str(path)]) == 0
     assert summary.read_text("utf-8").endswith(github.summary(flax, flax))
+
+
+def test_junit_has_a_case_for_each_requirement(reference, flax, report):
+    suite = ElementTree.fromstring(junit.text(flax))
+    cases = {case.get("name"): case for case in suite}
+    assert [*cases] == [one.id for one in flax.requirements]
+    broken, known = cases["boxes/all/b-9a"].find("failure"), cases["boxes/all/b-11"].find("skipped")
+    assert broken.get("message") == "A wrong name is refused: failed"
+    for part in ("input: ", "error: ", "replay: "):
+        assert part in broken.text
+    assert known.get("type") == "known"
+    assert "Flax counts from the front <b>only</b>" in known.text
+    assert not [*cases["boxes/all/b-1"]]
+    counted = {kind: len(suite.findall(f"*/{kind}")) for kind in ("failure", "skipped", "error")}
+    assert counted["failure"] == int(suite.get("failures")) > 0
+    assert counted["skipped"] == int(suite.get("skipped")) > 0
+    assert counted["error"] == int(suite.get("errors")) == (not flax.complete)
+    assert len(suite) == int(suite.get("tests"))
+
+
+def test_junit_of_a_run_that_was_cut_short_has_an_error(report):
+    suite = ElementTree.fromstring(junit.text(report({"boxes/all/b-1": "passed"}, complete=False)))
+    assert suite.get("errors") == "1"
+    assert suite[-1].find("error").get("message") == "the run was not complete"
+
+
+def test_the_command_writes_junit(flax, tmp_path, saved, capsys):
+    path = saved("flax", flax)
+    assert cli.main(["junit", str(path), "-o", str(tmp_path / "flax.xml")]) == 0
+    assert (tmp_path / "flax.xml").read_text("utf-8") == junit.text(load(path))
+    assert cli.main(["junit", str(path), "-o", str(tmp_path)]) == 2
 
 
 def test_the_command_writes_sarif(flax, adapter, tmp_path, saved, capsys):
