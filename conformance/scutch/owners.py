@@ -21,7 +21,7 @@ import shlex
 import traceback
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -44,6 +44,7 @@ from scutch.judging.settings import check_settings
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
+from scutch.lawkit.marks import raised
 from scutch.report.text import count
 
 BOX_LAWS = (
@@ -284,7 +285,8 @@ def judge_box(
     Args:
       box_class: The class.
       make: `(value, names) -> box`, or `value -> box` for a class that takes no names. Where left
-        out, the class itself, with `names=` if its constructor has such an argument.
+        out, the class itself, with `names=` if its constructor has such an argument. Flags, texts
+        and floats that are fields of a dataclass then have other values than their defaults.
       names: Where a box has its names, a tuple with one for each axis: the name of an attribute, or
         `box -> names`; `None` for a class without. A class without an attribute `names` has none.
       params: The parameters by which a transformation names an axis: `name -> params`, or a
@@ -533,19 +535,42 @@ class _Examined:
         maker: Callable[..., Any] = self.box_class if make is None else make
         accepted = inspect.signature(maker)
         if make is None and isinstance(names, str) and names in accepted.parameters:
+            others = self._other_fields({names: _NAMES})
             return (
                 True,
-                lambda value, given: maker(value, **{names: given}),
-                (f"{called}({{value}}, {names}={{names}})"),
+                lambda value, given: maker(value, **{names: given}, **others),
+                f"{called}({{value}}, {names}={{names}}{_keywords(others)})",
             )
         for takes, taken in ((True, 2), (False, 1)) if make is not None else ((False, 1),):
             with contextlib.suppress(TypeError):
                 accepted.bind(*[None] * taken)
-                return takes, maker, f"{called}({'{value}, {names}' if takes else '{value}'})"
+                others = self._other_fields({}) if make is None else {}
+                passed = "{value}, {names}" if takes else "{value}"
+                return takes, partial(maker, **others), f"{called}({passed}{_keywords(others)})"
         raise self._refused(
             f"{called}{accepted} takes neither a value, nor a value and names=; expected "
             "make=lambda value, names: ..., which makes a box"
         )
+
+    def _other_fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Values for fields of a dataclass that have a default, so that a lost value shows.
+
+        Args:
+          given: The fields that each box gets.
+
+        Returns:
+          For each such field a value unlike its default, if a box with it does all that a box with
+          the default does.
+        """
+        chosen: dict[str, Any] = {}
+        box_class: Any = self.box_class
+        make = partial(box_class, _VALUE, **given)
+        for field in fields(box_class) if is_dataclass(box_class) else ():
+            if field.init and field.name not in given and type(field.default) in _UNLIKE:
+                other = {field.name: _UNLIKE[type(field.default)](field.default)}
+                if _abilities(partial(make, **chosen, **other)) == _abilities(make):
+                    chosen |= other
+        return chosen
 
     def build(self, value: Any, names: tuple[Any, ...]) -> Any:
         """A box, made by the function that the owner has given."""
@@ -623,6 +648,32 @@ class _Examined:
             return self.make_box(init(*args, **kwargs), names, mesh)
 
         return wrap
+
+
+_UNLIKE: Mapping[type, Callable[[Any], Any]] = {
+    bool: operator.not_,
+    float: lambda value: value + 1,
+    str: lambda value: f"{value} too",
+}
+"""By type, another value than a default. An integer may number an axis, and keeps its default."""
+
+
+def _abilities(make: Callable[[], Any]) -> list[bool]:
+    """Which methods of a new box return, and do not raise."""
+    params = {PARTITION_NAME: "layers"}
+    calls: tuple[Callable[[], Any], ...] = (
+        make,
+        lambda: make().unbox(),
+        lambda: make().replace_boxed(_VALUE),
+        lambda: make().add_axis(0, params).remove_axis(0, params),
+        lambda: make().get_partition_spec(),
+        lambda: jax.tree.map(np.asarray, make()),
+    )
+    return [raised(call) is None for call in calls]
+
+
+def _keywords(values: Mapping[str, Any]) -> str:
+    return "".join(f", {name}={value!r}" for name, value in values.items())
 
 
 def _kinds(box: Any) -> dict[str, Any]:

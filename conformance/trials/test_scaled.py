@@ -149,6 +149,28 @@ def test_an_item_fails_for_each_bug(scaled, request):
         TestScaled().test_box(named)
 
 
+@pytest.mark.parametrize("scaled", [bug for bug in BUGS if "scale" in bug], indirect=True)
+def test_a_lost_scale_shows_without_a_maker(scaled, request, capsys):
+    named, *_ = BUGS[request.node.callspec.params["scaled"]].breaks
+    assert main(["box", scaled[0], "--requirement", named]) == 1
+    assert "scale=2.0" in capsys.readouterr().out
+
+
+def test_a_field_keeps_its_default_where_the_class_refuses_another(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    field = '    scale: float = 1.0\n    how: str = "mean"\n    learned: bool = False\n'
+    source = SOURCE.replace("    scale: float = 1.0\n", field)
+    source = source.replace(
+        "    def unbox(self):\n", '    def unbox(self):\n        assert self.how == "mean"\n'
+    ).replace(REPLACED, "return Scaled(val, self.names, self.scale)")
+    (tmp_path / "moded.py").write_text(source, "utf-8")
+    assert main(["box", "moded.py:Scaled", "--requirement", "metadata/box-values"]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("moded.py:Scaled breaks metadata/box-values/replacing-keeps-metadata\n")
+    assert "box = Scaled(1, names=(), scale=2.0, learned=True)\n" in out
+
+
 def test_a_known_failure_is_no_conviction_and_needs_a_reason(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
