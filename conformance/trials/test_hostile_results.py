@@ -137,7 +137,7 @@ RENAMED = [
 
 @pytest.mark.parametrize(("method", "law", "names"), RENAMED)
 def test_wrong_names_are_seen_whatever_they_equal(method, law, names, tmp_path):
-    check(hostile({law: renaming(method, names)}), law, tmp_path)
+    check(hostile({law: renaming(method, names, law)}), law, tmp_path)
 
 
 @pytest.mark.parametrize(

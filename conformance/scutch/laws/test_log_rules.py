@@ -18,7 +18,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.descriptions import Spec, unconstrained
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, holds, plain_text
+from scutch.lawkit.equality import alike, alike_in_any_order, holds, plain_text
 from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.placement import entries
@@ -51,7 +51,8 @@ def _answered(logical, names, mapping, *, about=None):
     wanted = [axis for name, target in mapping if name in names for axis in _axes(target)]
     unruled = {*_ruled(names)} - {name for name, _ in mapping}
     hard = {"contended": len({*wanted}) < len(wanted), "unruled": bool(unruled)}
-    if any(there and kind != about for kind, there in hard.items()):
+    hard.pop(about, None)
+    if any(hard.values()):
         given = unconstrained(names)
         assume(raised(lambda: logical.logical_to_mesh_axes(given, mapping)) is None)
     return _mapped(logical, names, mapping)
@@ -293,7 +294,8 @@ def _are_of(given, mapping):
     """Whether rules in context are those of a mapping: all of them, or one for each name."""
     given = [*given]
     strange = [rule for rule in given if not holds(mapping, rule)]
-    return not strange and {name for name, _ in given} == {name for name, _ in mapping}
+    ruled = {name for name, _ in given}, {name for name, _ in mapping}
+    return not strange and alike_in_any_order(*ruled)
 
 
 @requirement(
