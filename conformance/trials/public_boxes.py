@@ -333,7 +333,13 @@ PUBLIC = (
             ),
         },
     ),
-    Public(Partitions, {"make": lambda value, names: Partitions(value, PartitionSpec(*names))}),
+    Public(
+        Partitions,
+        {
+            "make": lambda value, names: Partitions(value, PartitionSpec(*names)),
+            "names": lambda box: tuple(box.names),
+        },
+    ),
     Public(
         Moving,
         {},
