@@ -42,16 +42,22 @@ def _mapped(logical, names, mapping):
     return (*spec, *[None] * (len([*names]) - len([*spec])))
 
 
-def _answered(logical, names, mapping, *, about=None):
+def _answered(logical, names, mapping, *, about=()):
     """The entries of the spec that rules give names, as `_mapped`.
 
-    An implementation may refuse rules that ask for a mesh axis twice, or a name without a rule, in
-    each law that is not `about` this: such an input is then out of the domain of the law.
+    An implementation may refuse rules that ask for a mesh axis twice, a name without a rule, or one
+    with several, in each law that is not `about` this: such an input is then out of the domain of
+    the law.
     """
     wanted = [axis for name, target in mapping if name in names for axis in _axes(target)]
-    unruled = {*_ruled(names)} - {name for name, _ in mapping}
-    hard = {"contended": len({*wanted}) < len(wanted), "unruled": bool(unruled)}
-    hard.pop(about, None)
+    ruled = [name for name, _ in mapping if name in names]
+    hard = {
+        "contended": len({*wanted}) < len(wanted),
+        "unruled": bool({*_ruled(names)} - {*ruled}),
+        "several": len({*ruled}) < len(ruled),
+    }
+    for kind in about:
+        del hard[kind]
     if any(hard.values()):
         given = unconstrained(names)
         assume(raised(lambda: logical.logical_to_mesh_axes(given, mapping)) is None)
@@ -79,7 +85,7 @@ def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
     """Each name gets the target of the first of its rules whose mesh axes no earlier rule has taken
     in the same spec.
     """
-    spec = _answered(logical, names, mapping, about="contended")
+    spec = _answered(logical, names, mapping, about=("contended", "several"))
     decided, taken, skipped = set(), set(), set()
     for name, target in mapping:
         if name not in names or name in decided:
@@ -114,7 +120,7 @@ def test_no_mesh_axis_is_used_twice(logical, names, mapping):
 def test_a_name_without_a_rule_is_unsharded(logical, names, mapping):
     """A name that no rule maps has the entry `None`."""
     ruled = {name for name, _ in mapping}
-    spec = _answered(logical, names, mapping, about="unruled")
+    spec = _answered(logical, names, mapping, about=("unruled",))
     for name, entry in zip(names, spec, strict=True):
         if name in _ruled(names) and name not in ruled:
             reached("without a rule")
@@ -153,8 +159,12 @@ def test_a_repeated_name_is_an_error(logical, names, mapping, at):
 @requirement("metadata/logical-rules/repeated-name-is-refused[message]")
 @given(names=logical_names(max_rank=3), mapping=rules(), at=st.integers(0, 3))
 def test_the_error_of_a_repeated_name_has_the_name(logical, names, mapping, at):
-    """The error for a logical name that stands twice has the name in its message."""
+    """The error for a logical name that stands twice has the name in its message.
+
+    The names and rules are accepted without it: else the error may tell of another fault.
+    """
     twice, name = _repeated(names, at)
+    _answered(logical, names, mapping)
     refused(lambda: logical.logical_to_mesh_axes(unconstrained(twice), mapping), naming=(name,))
 
 
@@ -187,7 +197,8 @@ def test_a_rule_may_decide_for_unsharded(logical, names, mapping, later):
     assume(plain and plain[0] not in {name for name, _ in mapping})
     reached("decided")
     extended = (*mapping, (plain[0], None), *later, (plain[0], "stage"))
-    assert _answered(logical, names, extended)[names.index(plain[0])] is None
+    spec = _answered(logical, names, extended, about=("several",))
+    assert spec[names.index(plain[0])] is None
 
 
 @requirement(
@@ -207,7 +218,7 @@ def test_a_rule_may_take_several_axes(logical, names, mapping, beside):
     before = _answered(logical, others, mapping)
     taken = {axis for entry in before for axis in _axes(entry)}
     extended = (*mapping, (plain[0], several))
-    spec = _answered(logical, names, extended, about="contended")
+    spec = _answered(logical, names, extended, about=("contended",))
     free = not taken & set(several)
     reached("all free" if free else "one taken")
     expected = several if free else ()
