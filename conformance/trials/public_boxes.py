@@ -190,7 +190,7 @@ class Partitions(Plain):
 
     def remove_axis(self, index, params):
         names = [*self.names]
-        if names.pop(index) != params[meta.PARTITION_NAME]:
+        if PartitionSpec(names.pop(index)) != PartitionSpec(params[meta.PARTITION_NAME]):
             raise ValueError(f"axis {index} of {self.names}")
         return self.replace(names=PartitionSpec(*names))
 
