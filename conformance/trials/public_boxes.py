@@ -338,9 +338,6 @@ PUBLIC = (
         {
             "make": lambda value, names: Partitions(value, PartitionSpec(*names)),
             "names": lambda box: tuple(box.names),
-            # A false conviction: JAX turns `("layers",)` in a `PartitionSpec` into `"layers"`,
-            # which means the same, and the law compares names as they are spelled.
-            "known": {"metadata/box-axes/adding-names-the-axis": "a name alone in a tuple"},
         },
     ),
     Public(

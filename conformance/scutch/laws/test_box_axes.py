@@ -60,7 +60,12 @@ def test_an_added_axis_is_named_at_its_index(subject, box, index, name):
     """`add_axis` inserts the partition name at the index, among the names that the box has."""
     names, index = subject.named(box), subject.place(index, box)
     added = box.add_axis(index, subject.params(name))
-    assert alike(subject.named(added), (*names[:index], name, *names[index:]))
+    assert alike(_meant(subject.named(added)), _meant((*names[:index], name, *names[index:])))
+
+
+def _meant(names):
+    """Names with the mesh axis itself for a tuple of one, as JAX may write them in a spec."""
+    return tuple(name[0] if isinstance(name, tuple) and len(name) == 1 else name for name in names)
 
 
 @requirement("metadata/box-axes/removing-takes-the-name")
