@@ -1110,7 +1110,8 @@ def chex():
 def oryx():
     """Oryx, `core.stage`: a function becomes a jaxpr at each call, and that is run.
 
-    JAX keeps the jaxpr, so that a second call with such arguments traces nothing. It claims `jit` without options.
+    JAX keeps the jaxpr, so that a second call with such arguments traces nothing. It
+    claims `jit` without options.
     """
 
     def jit(function):
