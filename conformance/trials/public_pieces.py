@@ -23,6 +23,7 @@ import equinox
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch.adapters.reference import implementation as reference
+from scutch.catalogue import select
 from scutch.implementation import Implementation, check
 from scutch.namespaces import Namespace
 
@@ -169,6 +170,13 @@ def shardings_by(mapped):
 
 
 LOGICAL = ("metadata/logical-*",)
+
+
+def apart_from(left_out, patterns):
+    """The requirements of some patterns, without one by which a piece would be wrongly judged."""
+    return tuple(row.id for row in select(patterns) if row.id != left_out)
+
+
 IN_ORDER = (
     "Flax's documents of `logical_to_mesh_axes` say that rules are in order of precedence, and are "
     "used if their mesh axis is unused; a later rule for a name is for the case that it is not"
@@ -1351,7 +1359,10 @@ def prefixes():
         full = [(word, to) for start, to in rules for word in words if word.startswith(start)]
         return by_priority(names, full)
 
-    return piece("prefix-rules", LOGICAL, 8, logical={"logical_to_mesh_axes": mesh_axes})
+    convicted = {f"{RULES}malformed-rules-are-refused": NO_ORDER}
+    return piece(
+        "prefix-rules", LOGICAL, 10, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+    )
 
 
 def fully_sharded():
@@ -1369,9 +1380,13 @@ def fully_sharded():
         first = next(free, None)
         return PartitionSpec(*["data" if at == first else spec[at] for at in range(len(spec))])
 
+    # Not judged: `rule-may-take-several-axes`. Its law takes `data` for taken before any rule is
+    # tried, where it was the default of a name without a rule: `logical_to_mesh_axes(("batch",
+    # "embed"), (("batch", ("stage", "data")),))` gives the tuple, whose mesh axes are free.
+    judged = apart_from(f"{RULES}rule-may-take-several-axes", LOGICAL)
     convicted = {f"{RULES}unruled-names-are-unsharded": UNRULED}
     return piece(
-        "fully-sharded-default", LOGICAL, 7, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+        "fully-sharded-default", judged, 9, convicted, logical={"logical_to_mesh_axes": mesh_axes}
     )
 
 
@@ -1399,14 +1414,14 @@ def candidates():
 
     convicted = {
         f"{RULES}rule-may-take-several-axes": (
-            "the rules before take a mesh axis of the tuple, and the tuple is used: its name stands "
-            "before theirs in the array"
+            "the rules before take a mesh axis of the tuple, which is used: its name stands before "
+            "theirs in the array"
         ),
         f"{RULES}first-free-rule-wins": IN_ORDER,
         f"{RULES}malformed-rules-are-refused": NO_ORDER,
     }
     return piece(
-        "dict-of-candidates", LOGICAL, 6, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+        "dict-of-candidates", LOGICAL, 8, convicted, logical={"logical_to_mesh_axes": mesh_axes}
     )
 
 
@@ -1434,8 +1449,9 @@ def remaining():
         f"{RULES}first-free-rule-wins": partly,
     }
     return piece(
-        "remaining-axes", LOGICAL, 7, convicted, logical={"logical_to_mesh_axes": mesh_axes}
-    )
+        "remaining-axes", LOGICAL, 9, convicted, inputs=100,
+        logical={"logical_to_mesh_axes": mesh_axes},
+    )  # fmt: skip
 
 
 def merging():
@@ -1479,13 +1495,13 @@ def constraining():
     It claims the array form, as T5X has it, the rules in context, and the constraint, for one
     array.
     """
-    rules = Rules()
+    context = Rules()
 
     def mesh_axes(names, given=None):
-        return by_priority(names, rules.get() if given is None else given)
+        return by_priority(names, context.get() if given is None else given)
 
-    def constraint(x, names, given=None, mesh=None, fallback=Fallback.AXIS_IS_UNSHARDED):
-        given = rules.get() if given is None else given
+    def constraint(x, names, rules=None, mesh=None, fallback=Fallback.AXIS_IS_UNSHARDED):
+        given = context.get() if rules is None else rules
         nowhere = mesh is None and jax.sharding.get_abstract_mesh().empty
         if names is None or not given or nowhere:
             return x
@@ -1507,13 +1523,13 @@ def constraining():
     }
     claims = {
         "logical_to_mesh_axes": mesh_axes,
-        "logical_axis_rules": rules.during,
-        "set_logical_axis_rules": rules.set,
-        "get_logical_axis_rules": rules.get,
+        "logical_axis_rules": context.during,
+        "set_logical_axis_rules": context.set,
+        "get_logical_axis_rules": context.get,
         "with_logical_constraint": constraint,
         "RulesFallback": Fallback,
     }
-    return piece("constraint-with-fallback", LOGICAL, 24, convicted, logical=claims)
+    return piece("constraint-with-fallback", LOGICAL, 26, convicted, logical=claims)
 
 
 def timed():
@@ -1545,7 +1561,7 @@ def timed():
         "remat": jax.checkpoint,
     }  # fmt: skip
     claims = {name: timing(lift) for name, lift in lifts.items()}
-    return piece("profiler-timed", LIFTS, 8, lacks=without("jit", *STAGES), transforms=claims)
+    return piece("profiler-timed", LIFTS, 10, lacks=without("jit", *STAGES), transforms=claims)
 
 
 def converting():
@@ -1572,7 +1588,7 @@ def converting():
         "remat": jax.checkpoint,
     }  # fmt: skip
     return piece(
-        "asarray-first", LIFTS, 5, lacks=without("remat", "static_argnums"),
+        "asarray-first", LIFTS, 6, lacks=without("remat", "static_argnums"),
         transforms={name: on_arrays(lift) for name, lift in lifts.items()},
     )  # fmt: skip
 
@@ -1609,7 +1625,7 @@ def compiled_once():
 
     lacking = {*UNDOCUMENTED, *STAGES} - {"donate_argnums", "keep_unused", "inline"}
     return piece(
-        "server-compiled-once", LIFTS, 1,
+        "server-compiled-once", LIFTS, 2,
         lacks=without("jit", *lacking), transforms={"jit": jit},
     )  # fmt: skip
 
@@ -1617,8 +1633,9 @@ def compiled_once():
 def functorch():
     """Functorch: `vmap` with `in_dims` and `out_dims`, and `grad`; arguments by name are shared.
 
-    It claims `vmap` with these for `in_axes` and `out_axes`, and `grad` with `argnums` and
-    `has_aux`. Only a number or a tuple says which axes are mapped.
+    It claims `vmap` with these for `in_axes` and `out_axes`, and `grad` and `value_and_grad`, which
+    it calls `grad_and_value`, with `argnums` and `has_aux`. Only a number or a tuple says which
+    axes are mapped.
     """
 
     def vmap(function, in_axes=0, out_axes=0):
@@ -1635,6 +1652,9 @@ def functorch():
     def grad(function, argnums=0, has_aux=False):
         return jax.grad(function, argnums=argnums, has_aux=has_aux)
 
+    def value_and_grad(function, argnums=0, has_aux=False):
+        return jax.value_and_grad(function, argnums=argnums, has_aux=has_aux)
+
     convicted = {
         "transformations/options/lifts-of-arrays[names]": (
             "JAX maps arguments by name over their first axis; here they are shared"
@@ -1643,11 +1663,12 @@ def functorch():
             "JAX documents `in_axes` as a sequence of values, and takes a list as a tuple"
         ),
     }
+    lacking = ("holomorphic", "allow_int", "reduce_axes")
     return piece(
-        "functorch-vmap", LIFTS, 3, convicted,
+        "functorch-vmap", LIFTS, 2, convicted,
         lacks=without("vmap", "axis_name", "axis_size", "spmd_axis_name")
-        + without("grad", "holomorphic", "allow_int", "reduce_axes"),
-        transforms={"vmap": vmap, "grad": grad},
+        + without("grad", *lacking) + without("value_and_grad", *lacking),
+        transforms={"vmap": vmap, "grad": grad, "value_and_grad": value_and_grad},
     )  # fmt: skip
 
 
@@ -1688,7 +1709,7 @@ def joined_paths():
         )
     }
     return piece(
-        "joined-paths", ("objects/states/*",), 2, convicted,
+        "joined-paths", ("objects/states/*",), 1, convicted,
         nnx=borrowed(f"{OBJECTS} State update clone", **own),
     )  # fmt: skip
 
@@ -1746,13 +1767,10 @@ def records():
         "WithTag": record,
     }
     around = OBJECTS.removesuffix(" PathContains")
-    convicted = {
-        "objects/filters/predicates-see-path-and-variable": (
-            "`PathContains(k)` takes what has `k` itself in its path; here 0 finds '0' too"
-        )
-    }
+    # Not found: `PathContains("0")` takes what has 0 in its path here, and is to take what has "0"
+    # itself (`predicates-see-path-and-variable`). No input of the law has such a text.
     return piece(
-        "record-filters", ("objects/filters/*",), 6, convicted,
+        "record-filters", ("objects/filters/*",), 7,
         nnx=borrowed(f"{around} filter_state to_flat_state", **own),
     )  # fmt: skip
 
@@ -1814,8 +1832,9 @@ def decorated():
     }
     needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
     return piece(
-        "decorated-registry", ("bridge/registry/*",), 7, convicted, beside=needs, bridge=claims
-    )
+        "decorated-registry", ("bridge/registry/*",), 7, convicted, beside=needs, inputs=60,
+        bridge=claims,
+    )  # fmt: skip
 
 
 def copying():
@@ -1871,7 +1890,7 @@ def copying():
         "to_nnx_var": to_nnx,
     }
     needs = {"meta": meta, "logical": reference.logical, "nnx": nnx}
-    return piece("copying-wrapper", ("bridge/variables/*",), 10, beside=needs, bridge=claims)
+    return piece("copying-wrapper", ("bridge/variables/*",), 9, beside=needs, bridge=claims)
 
 
 PIECES = (
