@@ -9,9 +9,11 @@ with the document that says so.
 import contextlib
 import contextvars
 import copy
+import enum
 import functools
 import re
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType, SimpleNamespace
@@ -21,6 +23,7 @@ import equinox
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch.adapters.reference import implementation as reference
+from scutch.catalogue import select
 from scutch.implementation import Implementation, check
 from scutch.namespaces import Namespace
 
@@ -167,6 +170,13 @@ def shardings_by(mapped):
 
 
 LOGICAL = ("metadata/logical-*",)
+
+
+def apart_from(left_out, patterns):
+    """The requirements of some patterns, without one by which a piece would be wrongly judged."""
+    return tuple(row.id for row in select(patterns) if row.id != left_out)
+
+
 IN_ORDER = (
     "Flax's documents of `logical_to_mesh_axes` say that rules are in order of precedence, and are "
     "used if their mesh axis is unused; a later rule for a name is for the case that it is not"
@@ -1335,6 +1345,558 @@ def unboxing():
     )
 
 
+# Twenty more, chosen after the laws were mended. Six are boxes, in `public_boxes.py`.
+
+
+def prefixes():
+    """Path prefixes, as of checkpoint restorers: a rule is for each name that begins with its own.
+
+    It claims the array form. Rules are in order of precedence, as in T5X.
+    """
+
+    def mesh_axes(names, rules=None):
+        words = [name for name in names or () if isinstance(name, str)]
+        full = [(word, to) for start, to in rules for word in words if word.startswith(start)]
+        return by_priority(names, full)
+
+    convicted = {f"{RULES}malformed-rules-are-refused": NO_ORDER}
+    return piece(
+        "prefix-rules", LOGICAL, 10, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+    )
+
+
+def fully_sharded():
+    """Fully sharded trainers: the first name without a rule is sharded over `data`, if it is free.
+
+    It claims the array form. The rules come first, as in T5X.
+    """
+
+    def mesh_axes(names, rules=None):
+        spec = by_priority(names, rules)
+        if spec is None or "data" in [axis for entry in spec for axis in axes_of(entry)]:
+            return spec
+        ruled = {name for name, _ in rules}
+        free = (at for at, name in enumerate(names) if isinstance(name, str) and name not in ruled)
+        first = next(free, None)
+        return PartitionSpec(*["data" if at == first else spec[at] for at in range(len(spec))])
+
+    # Not judged: `rule-may-take-several-axes`. Its law takes `data` for taken before any rule is
+    # tried, where it was the default of a name without a rule: `logical_to_mesh_axes(("batch",
+    # "embed"), (("batch", ("stage", "data")),))` gives the tuple, whose mesh axes are free.
+    judged = apart_from(f"{RULES}rule-may-take-several-axes", LOGICAL)
+    convicted = {f"{RULES}unruled-names-are-unsharded": UNRULED}
+    return piece(
+        "fully-sharded-default", judged, 9, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+    )
+
+
+def candidates():
+    """Scaling libraries with a dictionary: for each name a list of targets, tried from the left.
+
+    It claims the array form, for a dictionary of the targets of each name in their order. The axes
+    of the array are looked at in their order, whatever the order of the dictionary.
+    """
+
+    def mesh_axes(names, rules=None):
+        table = {}
+        for name, target in rules:
+            table.setdefault(name, []).append(target)
+        taken = set()
+
+        def entry(name):
+            for target in table.get(name, ()):
+                if not taken.intersection(axes_of(target)):
+                    taken.update(axes_of(target))
+                    return tuple(target) if isinstance(target, list) else target
+            return None
+
+        return each_alone(names, entry)
+
+    convicted = {
+        f"{RULES}rule-may-take-several-axes": (
+            "the rules before take a mesh axis of the tuple, which is used: its name stands before "
+            "theirs in the array"
+        ),
+        f"{RULES}first-free-rule-wins": IN_ORDER,
+        f"{RULES}malformed-rules-are-refused": NO_ORDER,
+    }
+    return piece(
+        "dict-of-candidates", LOGICAL, 8, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+    )
+
+
+def remaining():
+    """Trainers with large tuples of mesh axes: a rule gives those of its mesh axes that are free.
+
+    It claims the array form. A rule whose mesh axes are all taken is passed over.
+    """
+
+    def mesh_axes(names, rules=None):
+        if not isinstance(rules, tuple | list) or any(len(rule) != 2 for rule in rules):
+            raise ValueError(f"rules are no sequence of pairs: {rules!r}")
+        entries, taken = {}, set()
+        for name, target in rules:
+            free = tuple(axis for axis in axes_of(target) if axis not in taken)
+            if name not in (names or ()) or name in entries or (axes_of(target) and not free):
+                continue
+            entries[name] = free if isinstance(target, tuple | list) else target
+            taken.update(free)
+        return each_alone(names, entries.get)
+
+    partly = "a tuple of mesh axes, of which one is taken, is passed over; here the rest is used"
+    convicted = {
+        f"{RULES}rule-may-take-several-axes": partly,
+        f"{RULES}first-free-rule-wins": partly,
+    }
+    return piece(
+        "remaining-axes", LOGICAL, 9, convicted, inputs=100,
+        logical={"logical_to_mesh_axes": mesh_axes},
+    )  # fmt: skip
+
+
+def merging():
+    """Haliax, `axis_mapping(merge=True)`: inner rules stand before the outer, which hold too.
+
+    It claims the array form, as T5X has it, and the rules in context.
+    """
+    rules = Rules()
+
+    def during(inner):
+        return rules.during((*inner, *rules.get()))
+
+    def mesh_axes(names, given=None):
+        return by_priority(names, rules.get() if given is None else given)
+
+    convicted = {
+        "metadata/logical-context/inner-rules-replace-outer": (
+            "a should: inside nested contexts the rules are those of the innermost alone"
+        )
+    }
+    context = {
+        "logical_axis_rules": during,
+        "set_logical_axis_rules": rules.set,
+        "get_logical_axis_rules": rules.get,
+    }
+    return piece(
+        "haliax-merging", LOGICAL, 15, convicted,
+        logical={"logical_to_mesh_axes": mesh_axes, **context},
+    )  # fmt: skip
+
+
+class Fallback(enum.Enum):
+    """What is done, in one call, for a name that no rule decides."""
+
+    AXIS_IS_UNSHARDED, RAISE_ERROR, NO_CONSTRAINT = range(3)
+
+
+def constraining():
+    """Trainers that shard activations: one function with rules, mesh and fallback in each call.
+
+    It claims the array form, as T5X has it, the rules in context, and the constraint, for one
+    array.
+    """
+    context = Rules()
+
+    def mesh_axes(names, given=None):
+        return by_priority(names, context.get() if given is None else given)
+
+    def constraint(x, names, rules=None, mesh=None, fallback=Fallback.AXIS_IS_UNSHARDED):
+        given = context.get() if rules is None else rules
+        nowhere = mesh is None and jax.sharding.get_abstract_mesh().empty
+        if names is None or not given or nowhere:
+            return x
+        if len(names) > jax.numpy.ndim(x):
+            raise ValueError(f"{names} are more than the axes of an array {jax.numpy.shape(x)}")
+        ruled = {name for name, _ in given}
+        strange = [name for name in names if isinstance(name, str) and name not in ruled]
+        if strange and fallback is Fallback.RAISE_ERROR:
+            raise ValueError(f"no rule for {strange[0]!r}")
+        if strange and fallback is Fallback.NO_CONSTRAINT:
+            return x
+        spec = by_priority(tuple(names), given)
+        return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec) if mesh else spec)
+
+    convicted = {
+        "metadata/logical-constraints/trees-go-leaf-by-leaf": (
+            "a should: for trees of arrays and of names, each array is constrained by its names"
+        )
+    }
+    claims = {
+        "logical_to_mesh_axes": mesh_axes,
+        "logical_axis_rules": context.during,
+        "set_logical_axis_rules": context.set,
+        "get_logical_axis_rules": context.get,
+        "with_logical_constraint": constraint,
+        "RulesFallback": Fallback,
+    }
+    return piece("constraint-with-fallback", LOGICAL, 26, convicted, logical=claims)
+
+
+def timed():
+    """Profilers of training steps: each call is timed until its results are there, and logged.
+
+    It claims `jit` without its stages, `vmap`, `grad`, `value_and_grad` and `remat`.
+    """
+    log = []
+
+    def timing(lift):
+        def lifted(function=None, *args, **options):
+            if function is None:
+                return functools.partial(lifted, **options)
+            inner = lift(function, *args, **options)
+
+            @functools.wraps(function)
+            def call(*args, **kwargs):
+                began = time.perf_counter()
+                result = jax.block_until_ready(inner(*args, **kwargs))
+                log.append(time.perf_counter() - began)
+                return result
+
+            return call
+
+        return lifted
+
+    lifts = {
+        "jit": jax.jit, "vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad,
+        "remat": jax.checkpoint,
+    }  # fmt: skip
+    claims = {name: timing(lift) for name, lift in lifts.items()}
+    # Ten inputs are enough for nine requirements; the tenth, `equals-jax/jit-of-arrays`, holds with
+    # twenty, which take twice as long.
+    return piece(
+        "profiler-timed", LIFTS, 9, lacks=without("jit", *STAGES), transforms=claims, inputs=10
+    )
+
+
+def converting():
+    """Libraries for statistics: numbers and arrays of NumPy become arrays of JAX at first.
+
+    It claims `vmap`, `grad`, `value_and_grad`, and `remat` without static arguments.
+    """
+
+    def on_arrays(lift):
+        def lifted(function, *args, **options):
+            inner = lift(function, *args, **options)
+
+            @functools.wraps(function)
+            def call(*args, **kwargs):
+                args, kwargs = jax.tree.map(jax.numpy.asarray, (args, kwargs))
+                return inner(*args, **kwargs)
+
+            return call
+
+        return lifted
+
+    lifts = {
+        "vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad,
+        "remat": jax.checkpoint,
+    }  # fmt: skip
+    return piece(
+        "asarray-first", LIFTS, 6, lacks=without("remat", "static_argnums"),
+        transforms={name: on_arrays(lift) for name, lift in lifts.items()},
+    )  # fmt: skip
+
+
+def compiled_once():
+    """Servers of models: a compiled program for each signature of the arguments, made at need.
+
+    It claims `jit` with `donate_argnums`, `keep_unused` and `inline`. Inside of another
+    transformation it is JAX's.
+    """
+
+    def signature(leaf):
+        shape = jax.numpy.shape(leaf)
+        return shape, jax.typeof(leaf), getattr(leaf, "sharding", None)
+
+    def jit(function=None, *, donate_argnums=None, keep_unused=False, inline=False):
+        options = {"donate_argnums": donate_argnums, "keep_unused": keep_unused, "inline": inline}
+        if function is None:
+            return functools.partial(jit, **options)
+        jitted, programs = jax.jit(function, **options), {}
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            leaves, structure = jax.tree.flatten((args, kwargs))
+            inside = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+            if inside or jax.config.jax_disable_jit:
+                return jitted(*args, **kwargs)
+            key = structure, tuple(map(signature, leaves))
+            if key not in programs:
+                programs[key] = jitted.lower(*args, **kwargs).compile()
+            return programs[key](*args, **kwargs)
+
+        return call
+
+    lacking = {*UNDOCUMENTED, *STAGES} - {"donate_argnums", "keep_unused", "inline"}
+    return piece(
+        "server-compiled-once", LIFTS, 2,
+        lacks=without("jit", *lacking), transforms={"jit": jit},
+    )  # fmt: skip
+
+
+def functorch():
+    """Functorch: `vmap` with `in_dims` and `out_dims`, and `grad`; arguments by name are shared.
+
+    It claims `vmap` with these for `in_axes` and `out_axes`, and `grad` and `value_and_grad`, which
+    it calls `grad_and_value`, with `argnums` and `has_aux`. Only a number or a tuple says which
+    axes are mapped.
+    """
+
+    def vmap(function, in_axes=0, out_axes=0):
+        if not isinstance(in_axes, int | tuple):
+            raise ValueError(f"in_dims={in_axes!r}: expected a number or a tuple")
+
+        @functools.wraps(function)
+        def mapped(*args, **kwargs):
+            shared = functools.partial(function, **kwargs)
+            return jax.vmap(shared, in_axes=in_axes, out_axes=out_axes)(*args)
+
+        return mapped
+
+    def grad(function, argnums=0, has_aux=False):
+        return jax.grad(function, argnums=argnums, has_aux=has_aux)
+
+    def value_and_grad(function, argnums=0, has_aux=False):
+        return jax.value_and_grad(function, argnums=argnums, has_aux=has_aux)
+
+    convicted = {
+        "transformations/options/lifts-of-arrays[names]": (
+            "JAX maps arguments by name over their first axis; here they are shared"
+        ),
+        "transformations/options/lifts-of-arrays[lists]": (
+            "JAX documents `in_axes` as a sequence of values, and takes a list as a tuple"
+        ),
+    }
+    lacking = ("holomorphic", "allow_int", "reduce_axes")
+    return piece(
+        "functorch-vmap", LIFTS, 2, convicted,
+        lacks=without("vmap", "axis_name", "axis_size", "spmd_axis_name")
+        + without("grad", *lacking) + without("value_and_grad", *lacking),
+        transforms={"vmap": vmap, "grad": grad, "value_and_grad": value_and_grad},
+    )  # fmt: skip
+
+
+def joined_paths():
+    """Checkpoint formats, as safetensors: a leaf lies under one text, `layers/0/kernel`.
+
+    It claims `to_flat_state` and `from_flat_state`, with the texts taken apart again.
+    """
+    nnx = reference.nnx
+
+    def texts(tree, above=()):
+        for key, part in tree.items():
+            if isinstance(part, Mapping):
+                yield from texts(part, (*above, str(key)))
+            else:
+                yield "/".join((*above, str(key))), part
+
+    def unflatten(flat):
+        tree = {}
+        for path, leaf in flat:
+            node = tree
+            for key in path[:-1]:
+                node = node.setdefault(key, {})
+                if not isinstance(node, dict):
+                    raise ValueError(f"{path} leads through a leaf")
+            if path[-1] in node:
+                raise ValueError(f"there is something at {path} already")
+            node[path[-1]] = leaf
+        return nnx.State(tree)
+
+    own = {
+        "to_flat_state": lambda state: [(tuple(t.split("/")), leaf) for t, leaf in texts(state)],
+        "from_flat_state": unflatten,
+    }
+    convicted = {
+        "objects/states/flattening-is-invertible": (
+            "the number 0 and the text '0' are different keys of a state, and one key here"
+        )
+    }
+    return piece(
+        "joined-paths", ("objects/states/*",), 1, convicted,
+        nnx=borrowed(f"{OBJECTS} State update clone", **own),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A filter, as a record: what it is called, and its parts."""
+
+    how: str
+    parts: tuple = ()
+
+    def __call__(self, path, leaf):
+        asked = (part(path, leaf) for part in self.parts if callable(part))
+        match self.how:
+            case "everything":
+                return True
+            case "type":
+                return isinstance(leaf, self.parts[0])
+            case "key":
+                return str(self.parts[0]) in map(str, path)
+            case "tag":
+                return getattr(leaf, "tag", None) == self.parts[0]
+            case "not":
+                return not next(asked)
+        return all(asked) if self.how == "all" else any(asked)
+
+
+def records():
+    """Libraries that freeze parameters by paths: filters are records, and keys are texts.
+
+    It claims `All`, `Any`, `Not`, `OfType`, `PathContains` and `WithTag`.
+    """
+
+    def record(wanted):
+        if wanted is ... or wanted is True:
+            return Chosen("everything")
+        if wanted is None or wanted is False:
+            return Chosen("any")
+        if isinstance(wanted, type):
+            return Chosen("type", (wanted,))
+        if isinstance(wanted, list | tuple):
+            return Chosen("any", tuple(map(record, wanted)))
+        if isinstance(wanted, str):
+            return Chosen("tag", (wanted,))
+        if not callable(wanted):
+            raise TypeError(f"{wanted!r} is no filter")
+        return wanted
+
+    own = {
+        "All": lambda *filters: Chosen("all", tuple(map(record, filters))),
+        "Any": lambda *filters: Chosen("any", tuple(map(record, filters))),
+        "Not": lambda wanted: Chosen("not", (record(wanted),)),
+        "OfType": record,
+        "PathContains": lambda key: Chosen("key", (key,)),
+        "WithTag": record,
+    }
+    around = OBJECTS.removesuffix(" PathContains")
+    # Not found: `PathContains("0")` takes what has 0 in its path here, and is to take what has "0"
+    # itself (`predicates-see-path-and-variable`). No input of the law has such a text.
+    return piece(
+        "record-filters", ("objects/filters/*",), 7,
+        nnx=borrowed(f"{around} filter_state to_flat_state", **own),
+    )  # fmt: skip
+
+
+def decorated():
+    """Registries by decorator, `@register("cache")`: a type knows its name, and a table the type.
+
+    It claims the registry.
+    """
+    nnx = reference.nnx
+    types, names, lock = {}, {}, threading.RLock()
+
+    def register(name, overwrite=False):
+        def decorate(typ):
+            with lock:
+                if name in types and not overwrite:
+                    raise ValueError(f"{name!r} is the name of {types[name]}: {typ} needs another")
+                names.pop(types.get(name), None)
+                types.pop(names.get(typ), None)
+                types[name], names[typ] = typ, name
+                return typ
+
+        return decorate
+
+    for name, typ in (
+        ("params", nnx.Param), ("batch_stats", nnx.BatchStat), ("cache", nnx.Cache),
+        ("intermediates", nnx.Intermediate),
+    ):  # fmt: skip
+        register(name)(typ)
+
+    def variable_type(name):
+        with lock:
+            return types.get(name) or register(name)(type(name, (nnx.Variable,), {}))
+
+    def variable_type_name(typ):
+        with lock:
+            return names.get(typ) or names[register(typ.__name__)(typ)]
+
+    def sort(given):
+        left, done = [*given], []
+        while left:
+            free = [t for t in left if not any(t in u.__mro__[1:] for u in left)]
+            done += free
+            left = [t for t in left if t not in free]
+        return done
+
+    claims = {
+        "variable_type": variable_type,
+        "variable_type_name": variable_type_name,
+        "register_variable_name_type_pair": (
+            lambda name, typ, overwrite=False: register(name, overwrite)(typ) and None
+        ),
+        "sort_variable_types": sort,
+    }
+    convicted = {
+        "bridge/registry/equal-depth-keeps-order": (
+            "a should: types of equal depth stay in order; here a type without subclasses is first"
+        )
+    }
+    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
+    return piece(
+        "decorated-registry", ("bridge/registry/*",), 7, convicted, beside=needs, inputs=60,
+        bridge=claims,
+    )  # fmt: skip
+
+
+def copying():
+    """Wrappers that copy: whatever crosses is a copy, down to its lists and dictionaries.
+
+    It claims the conversions of one variable. Arrays are not copied.
+    """
+    bridge, nnx, meta = reference.bridge, reference.nnx, reference.meta
+
+    def copied(given):
+        if type(given) is dict:
+            return {key: copied(part) for key, part in given.items()}
+        if type(given) in (list, tuple):
+            return type(given)(map(copied, given))
+        return given
+
+    def fields_of(box):
+        return copied(dict(box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)))
+
+    def rebuilt(cls, fields):
+        try:
+            own = getattr(cls, "from_nnx_metadata", None)
+            box = own(dict(fields)) if own else cls(**fields)
+        except TypeError:
+            return None
+        return box if fields_of(box).keys() >= fields.keys() else None
+
+    def to_linen(variable):
+        value, notes = copied(variable.get_raw_value()), copied(variable.get_metadata())
+        if all(key.startswith("on_") and not note for key, note in notes.items()):
+            return value
+        fields = {name: note for name, note in notes.items() if name != "copied_from"}
+        cls = notes.get("copied_from")
+        box = rebuilt(cls, {"value": value, **fields}) if cls else None
+        return bridge.NNXMeta(type(variable), value, notes) if box is None else box
+
+    def to_nnx(collection, given):
+        typ = bridge.variable_type(collection)
+        if isinstance(given, bridge.NNXMeta):
+            if given.var_type is not typ:
+                raise ValueError(f"{collection!r} is of {typ}, and the box of {given.var_type}")
+            return typ.from_metadata(copied(given.value), copied(dict(given.metadata)))
+        if not isinstance(given, meta.AxisMetadata):
+            return typ(copied(given))
+        fields = fields_of(given)
+        return typ.from_metadata(fields.pop("value"), {**fields, "copied_from": type(given)})
+
+    claims = {
+        "variable_type": bridge.variable_type,
+        "variable_type_name": bridge.variable_type_name,
+        "NNXMeta": bridge.NNXMeta,
+        "to_linen_var": to_linen,
+        "to_nnx_var": to_nnx,
+    }
+    needs = {"meta": meta, "logical": reference.logical, "nnx": nnx}
+    return piece("copying-wrapper", ("bridge/variables/*",), 9, beside=needs, bridge=claims)
+
+
 PIECES = (
     t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers(),
     equinox_filter_jit(), equinox_filter_vmap(), equinox_filter_grad(), equinox_filter_checkpoint(),
@@ -1346,4 +1908,9 @@ PIECES = (
     haiku(), chex(), oryx(), objax(),
     flax_serialization(), torch_modules(),
     flax_two_tables(), unboxing(),
+    # Twenty more, chosen after the laws were mended.
+    prefixes(), fully_sharded(), candidates(), remaining(), merging(), constraining(),
+    timed(), converting(), compiled_once(), functorch(),
+    joined_paths(), records(),
+    decorated(), copying(),
 )  # fmt: skip
