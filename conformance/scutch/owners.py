@@ -284,7 +284,8 @@ def judge_box(
 
     Args:
       box_class: The class.
-      make: `(value, names) -> box`, or `value -> box` for a class that takes no names. Where left
+      make: `(value, names) -> box`, or `value -> box` for a class that takes no names; the box
+        wraps `value` itself. Where left
         out, the class itself, with `names=` if its constructor has such an argument. Flags, texts
         and floats that are fields of a dataclass then have other values than their defaults.
       names: Where a box has its names, a tuple with one for each axis: the name of an attribute, or
@@ -490,8 +491,10 @@ class _Examined:
             )
         if make is None and box_class is getattr(chosen.bridge, "NNXMeta", None):
             make, names = partial(_variable_box, chosen), _variable_names
-        self.takes_names, self.make, self.maker = self._maker(make, names)
+        self.takes_names, self.given_maker, self.maker = self._maker(make, names)
         box = self._box("made of", _VALUE, lambda: self.build(_VALUE, _NAMES))
+        if make is not None:
+            self._check_value(box)
         if jax.tree_util.all_leaves([box]):
             raise self._refused(
                 "it is no pytree node, so JAX would take a box for a leaf; expected a class that "
@@ -521,7 +524,7 @@ class _Examined:
         )  # fmt: skip
         allowed = indices if indices is None or callable(indices) else lambda box: indices
         self.subject = Subject(
-            box_class.__name__, self.make_box, self._wrapped, names=read, indices=allowed,
+            box_class.__name__, self.make, self._wrapped, names=read, indices=allowed,
             holds=self._holds, crosses=crosses and not isinstance(box, own), owned=True, **given,
         )  # fmt: skip
         self._check_axes(box)
@@ -574,7 +577,7 @@ class _Examined:
 
     def build(self, value: Any, names: tuple[Any, ...]) -> Any:
         """A box, made by the function that the owner has given."""
-        return self.make(value, names) if self.takes_names else self.make(value)
+        return self.given_maker(value, names) if self.takes_names else self.given_maker(value)
 
     def _box(self, what: str, value: Any, call: Callable[[], Any]) -> Any:
         """The result of a call, which must be a box of the class."""
@@ -591,6 +594,18 @@ class _Examined:
                 "class itself: pass make="
             )
         return box
+
+    def _check_value(self, box: Any) -> None:
+        """Refuse a maker that puts the value into a container, which laws would take for it."""
+        try:
+            held = box.unbox()
+        except Exception:  # a law finds that, and names it
+            return
+        if held is not _VALUE and any(leaf is _VALUE for leaf in jax.tree_util.tree_leaves(held)):
+            raise self._refused(
+                f"the box that make= made of an array wraps a {type(held).__name__} that holds it; "
+                "expected one that wraps the array, as box.replace_boxed(value) does"
+            )
 
     def _check_names(self, box: Any, read: Callable[[Any], Any]) -> None:
         """Refuse names that are no tuple with one for each axis."""
@@ -633,7 +648,7 @@ class _Examined:
             return "other objects" not in self.refuses
         return "keys" not in self.refuses or isinstance(value.dtype, np.dtype)
 
-    def make_box(self, value: Any, names: tuple[Any, ...], mesh: Any) -> Any:
+    def make(self, value: Any, names: tuple[Any, ...], mesh: Any) -> Any:
         """A box for a law; a value that the class refuses is out of the law's domain."""
         assume(mesh is None and self._holds(value))
         try:
@@ -645,7 +660,7 @@ class _Examined:
 
     def _wrapped(self, init: Callable[..., Any], names: Any, mesh: Any) -> Callable[..., Any]:
         def wrap(*args: Any, **kwargs: Any) -> Any:
-            return self.make_box(init(*args, **kwargs), names, mesh)
+            return self.make(init(*args, **kwargs), names, mesh)
 
         return wrap
 

@@ -523,25 +523,17 @@ PUBLIC = (
             "make": sized,
             "names": lambda box: tuple(name for name, _ in box.axes),
             "params": lambda name: {meta.PARTITION_NAME: name, "size": 3},
-            # Not judged: the first two remove an axis of size 2 by parameters with size 3. The last
-            # takes a maker that refuses a value for a box that pretends to leave the law.
-            "exclude": [
-                "metadata/box-axes/removing-takes-the-name",
-                "metadata/box-axes/adding-undoes-removing",
-                "metadata/box-values/unbox-returns-same-object",
-            ],
         },
     ),
     Public(
         Pair,
         {
-            "make": lambda value, names: Pair((value, value), names),
-            # Not judged: their laws take the array that was given to `make` for what the box wraps.
-            "exclude": [
-                "metadata/box-values/unbox-returns-same-object",
-                "metadata/box-nodes/tracing-keeps-boxes",
-                "transformations/fits-rank/lifts-of-linen[own-methods]",
-            ],
+            "make": lambda value, names: Pair((0, 0), names).replace_boxed(value),
         },
+    ),
+    Public(
+        Pair,
+        {"make": lambda value, names: Pair((value, value), names)},
+        refused="wraps a tuple that holds it",
     ),
 )

@@ -23,7 +23,6 @@ import equinox
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch.adapters.reference import implementation as reference
-from scutch.catalogue import select
 from scutch.implementation import Implementation, check
 from scutch.namespaces import Namespace
 
@@ -170,11 +169,6 @@ def shardings_by(mapped):
 
 
 LOGICAL = ("metadata/logical-*",)
-
-
-def apart_from(left_out, patterns):
-    """The requirements of some patterns, without one by which a piece would be wrongly judged."""
-    return tuple(row.id for row in select(patterns) if row.id != left_out)
 
 
 IN_ORDER = (
@@ -1380,13 +1374,9 @@ def fully_sharded():
         first = next(free, None)
         return PartitionSpec(*["data" if at == first else spec[at] for at in range(len(spec))])
 
-    # Not judged: `rule-may-take-several-axes`. Its law takes `data` for taken before any rule is
-    # tried, where it was the default of a name without a rule: `logical_to_mesh_axes(("batch",
-    # "embed"), (("batch", ("stage", "data")),))` gives the tuple, whose mesh axes are free.
-    judged = apart_from(f"{RULES}rule-may-take-several-axes", LOGICAL)
     convicted = {f"{RULES}unruled-names-are-unsharded": UNRULED}
     return piece(
-        "fully-sharded-default", judged, 9, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+        "fully-sharded-default", LOGICAL, 9, convicted, logical={"logical_to_mesh_axes": mesh_axes}
     )
 
 
@@ -1449,9 +1439,8 @@ def remaining():
         f"{RULES}first-free-rule-wins": partly,
     }
     return piece(
-        "remaining-axes", LOGICAL, 9, convicted, inputs=100,
-        logical={"logical_to_mesh_axes": mesh_axes},
-    )  # fmt: skip
+        "remaining-axes", LOGICAL, 9, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+    )
 
 
 def merging():
@@ -1836,9 +1825,8 @@ def decorated():
     }
     needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
     return piece(
-        "decorated-registry", ("bridge/registry/*",), 7, convicted, beside=needs, inputs=60,
-        bridge=claims,
-    )  # fmt: skip
+        "decorated-registry", ("bridge/registry/*",), 7, convicted, beside=needs, bridge=claims
+    )
 
 
 def copying():

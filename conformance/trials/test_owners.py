@@ -162,6 +162,29 @@ def test_a_call_that_tries_nothing_is_refused(arguments, why):
         scutch.judge_box(Quantized, implementation=implementation, **arguments)
 
 
+def numberless(value, names):
+    if isinstance(value, int | float):
+        raise TypeError("no numbers")
+    return Quantized(value, names)
+
+
+def of_float32(value, names):
+    if getattr(value, "dtype", None) != np.float32:
+        raise TypeError("only float32")
+    return Quantized(value, names)
+
+
+@pytest.mark.parametrize("make", [numberless, of_float32])
+def test_a_maker_may_refuse_values(make):
+    judgment = scutch.judge_box(
+        Quantized, make=make, implementation=implementation,
+        requirements=["metadata/box-values", "metadata/box-nodes"],
+    )  # fmt: skip
+    assert "metadata/box-values/unbox-returns-same-object" in {
+        ruling.requirement.id for ruling in judgment.rulings
+    }
+
+
 def test_a_class_of_which_no_law_can_make_a_box_is_refused():
     with pytest.raises(scutch.SetupError, match="no box could be made for any law"):
         scutch.judge_box(

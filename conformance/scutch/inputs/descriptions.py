@@ -37,7 +37,7 @@ class Builder:
 
     Args:
       meta: The namespace of document `000_`.
-      make_box: Called as `make_box(value, names, mesh)`; makes a box of the class under judgment.
+      make: Called as `make(value, names, mesh)`; makes a box of the class under judgment.
       nnx: The namespace of objects and variables, `None` if the implementation claims none.
       linen: The namespace of Linen modules, `None` if the implementation claims none.
       nodes: While a `Graph` is built: its objects and variables by number, to which `Ref` refers.
@@ -45,7 +45,7 @@ class Builder:
     """
 
     meta: Any
-    make_box: Callable[..., Any]
+    make: Callable[..., Any]
     nnx: Any = None
     linen: Any = None
     nodes: Sequence[Any] = ()
@@ -200,9 +200,9 @@ class Box(Description):
     mesh: Mesh | None = None
 
     def build(self, builder: Builder) -> Any:
-        """The box, made by the builder's `make_box`."""
+        """The box, made by the builder's `make`."""
         value, mesh = build(self.value, builder), build(self.mesh, builder)
-        return builder.make_box(value, self.names, mesh)
+        return builder.make(value, self.names, mesh)
 
 
 @dataclass(frozen=True, repr=False)

@@ -84,6 +84,20 @@ class Subject:
         """The parameters, in a new dictionary, by which a transformation adds a named axis."""
         return dict(self.named_by(name) if callable(self.named_by) else self.named_by)
 
+    def removable(self, box: Any, index: int) -> Any:
+        """A box whose axis at an index `params` can remove.
+
+        It is the box itself, unless an owner's parameters say more than the name, such as a size:
+        then it has one axis more, which they have added under the same name.
+
+        Args:
+          box: Of this class.
+          index: Of one of its names.
+        """
+        if not self.owned or self.named_by is _partition_name:
+            return box
+        return box.add_axis(index, self.params(self.named(box)[index]))
+
     def place(self, index: int, *boxes: Any) -> int:
         """The index at which an axis may be added to each of some boxes.
 

@@ -192,7 +192,7 @@ def _depth(nnx, typ):
 
 
 @requirement("bridge/registry/equal-depth-keeps-order", must_reach=("alike",))
-@given(names=st.lists(st.sampled_from(TYPES), max_size=6))
+@given(names=st.lists(st.sampled_from(TYPES), min_size=3, max_size=6))
 def test_types_of_one_depth_stay_in_order(bridge, nnx, names):
     """Types with equally many variable types above them stay in the order given, and sorting again
     changes nothing.

@@ -81,6 +81,10 @@ def _same_entry(one, other):
 @example(
     names=("batch", "embed"), mapping=(("batch", "data"), ("embed", "data"), ("embed", "model"))
 )
+@example(
+    names=("batch", "embed"),
+    mapping=(("batch", "data"), ("embed", ("data", "model")), ("embed", "stage")),
+)
 def test_the_first_rule_with_free_axes_wins(logical, names, mapping):
     """Each name gets the target of the first of its rules whose mesh axes no earlier rule has taken
     in the same spec.
@@ -214,7 +218,8 @@ def test_a_rule_may_take_several_axes(logical, names, mapping, beside):
     plain = _ruled(names)
     assume(plain and plain[0] not in {name for name, _ in mapping})
     several = ("stage", beside if isinstance(beside, str) else "data")
-    others = tuple(None if name == plain[0] else name for name in names)
+    ruled = {name for name, _ in mapping}
+    others = tuple(name if name in ruled or name not in plain else None for name in names)
     before = _answered(logical, others, mapping)
     taken = {axis for entry in before for axis in _axes(entry)}
     extended = (*mapping, (plain[0], several))
