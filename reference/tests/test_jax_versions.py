@@ -32,7 +32,7 @@ def code_of(path):
 
 
 def test_no_other_module_touches_a_private_part_of_jax():
-    """Neither by an import, nor by an attribute, nor by asking JAX what it has."""
+    """Neither by an import or attribute, nor by `getattr(jax, ...)` or the version of JAX."""
     files = {str(path.relative_to(ROOT)): path for path in ROOT.rglob("*.py")}
     touching = {name for name, path in files.items() if NOT_PUBLIC.search(code_of(path))}
     assert "jax_versions.py" in touching

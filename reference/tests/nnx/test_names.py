@@ -1,4 +1,4 @@
-"""Names that users of Flax 0.12 know: each does what Flax's does, where Flax is installed."""
+"""Names that users of Flax 0.12 know: each works as in Flax, where Flax is installed."""
 
 import warnings
 
