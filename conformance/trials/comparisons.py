@@ -41,7 +41,8 @@ class Function:
     Args:
       node: Its definition.
       parameters: The names of its parameters, in order.
-      known: The owner of each parameter; at first `OWN`, or `THEIRS` for a law's built inputs.
+      known: The owner of each parameter: at first `OWN`, or `THEIRS` for a parameter of a law
+        that is not drawn as plain data.
       gives: The owner of its result.
     """
 

@@ -1,5 +1,6 @@
-"""Plugins of pytest that happen to be installed change no verdict: `scutch run` loads none of them,
-and `pytest` with them keeps the laws away from their hooks.
+"""Plugins of pytest that happen to be installed change no verdict.
+
+`scutch run` loads none of them, and `pytest` with them keeps the laws away from their hooks.
 
 Each plugin below acts on every test like a widely used plugin: `pytest-rerunfailures` and
 `pytest-retry` run it themselves, `pytest-timeout` ends it, `pytest-subtests` sends its own reports,

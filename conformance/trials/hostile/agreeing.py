@@ -183,4 +183,4 @@ CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {"logical": {"logical_to_mesh_axes": lambda names, rules: (Name("odd"),) * len(names)}},
     ),
 }  # fmt: skip
-"""The law during which a lie is told, and the replacements by namespace and name; by lie."""
+"""The lies by name: the law during which each is told, and its replacements by namespace."""

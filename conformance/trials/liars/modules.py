@@ -117,7 +117,7 @@ class GoesOnWithout:
 
 @of_modules
 class SaysNothing:
-    """Breaks LIN-1j: the error of `apply` does not name the missing variable."""
+    """Breaks LIN-1j: the error of `apply` names neither the parameter nor the module."""
 
     def apply(self, variables, *args, **kwargs):
         try:
