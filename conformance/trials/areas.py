@@ -1,4 +1,4 @@
-"""How far a trial looks from what it plants: near it, or everywhere.
+"""The requirements that a trial judges by: those near its planted fault, or all of the area.
 
     laws = suite.tried_by(near(liar.breaks))
 

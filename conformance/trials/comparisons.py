@@ -26,7 +26,7 @@ EXACT = (
 """Functions of the judge's and of Python's whose answer is plain, whatever they are asked about."""
 
 NEW = ("list", "tuple", "sorted", "enumerate", "zip", "reversed", "map", "range")
-"""Functions that give a new sequence of what they are given."""
+"""Functions that return a new sequence or iterator over the elements of their arguments."""
 
 FILLS = ("append", "add", "extend", "insert", "update", "setdefault", "appendleft")
 """Methods by which a container gets contents."""
@@ -41,8 +41,9 @@ class Function:
     Args:
       node: Its definition.
       parameters: The names of its parameters, in order.
-      known: What each parameter is; at first as if all were the judge's own.
-      gives: What it returns.
+      known: The owner of each parameter: at first `OWN`, or `THEIRS` for a parameter of a law
+        that is not drawn as plain data.
+      gives: The owner of its result.
     """
 
     node: ast.FunctionDef
@@ -59,7 +60,7 @@ def _names(arguments: ast.arguments) -> list[str]:
 
 
 class Module:
-    """A module of laws, and what the judge owns in it.
+    """A module of laws, and the owners of the values in it.
 
     Args:
       text: Of the module.
@@ -103,7 +104,7 @@ class Module:
         return sorted(self.found.values(), key=lambda node: (node.lineno, node.col_offset))
 
     def call(self, function: Function, given: Iterator[tuple[str | int | None, int]]) -> int:
-        """Note what a function of the module is called with; gives what it returns."""
+        """Note the arguments of a call of a function of the module; gives its result's owner."""
         for place, value in given:
             names = function.parameters
             if isinstance(place, int):
@@ -123,7 +124,7 @@ def _is_plain_text(node: ast.Compare) -> bool:
 
 
 class _Scope:
-    """What the judge owns among the names of one function, and of those around it."""
+    """The owners of the names in one function, and in the functions around it."""
 
     def __init__(self, module: Module, names: dict[str, int], method: str = "") -> None:
         self.module = module
@@ -133,7 +134,7 @@ class _Scope:
         self.local: dict[str, ast.FunctionDef] = {}
 
     def body(self, function: ast.FunctionDef | ast.ClassDef) -> int:
-        """What a function returns; its text is read until nothing more is learned of its names."""
+        """The owner of a function's result; reads its text until the owners of names settle."""
         for _ in range(4):
             before = dict(self.names)
             for statement in function.body:
@@ -190,7 +191,7 @@ class _Scope:
     def inside(
         self, parameters: ast.arguments, read: Callable[["_Scope"], int], method: str = ""
     ) -> int:
-        """Read a function in this one, which is called with anything; gives what it is itself."""
+        """Read a function in this one that is called with anything; gives the inner one's owner."""
         hidden = _names(parameters)
         inner = _Scope(self.module, {**self.names, **dict.fromkeys(hidden, THEIRS)}, method)
         gives = read(inner)
@@ -237,14 +238,14 @@ class _Scope:
             self.names[target.id] = min(self.names.get(target.id, OWN), SHELL)
 
     def item(self, node: ast.expr) -> int:
-        """What the elements of a value are."""
+        """The owner of the elements of a value."""
         match node:
             case ast.Tuple() | ast.List() | ast.Set():
                 return min([self.value(each) for each in node.elts], default=OWN)
         return OWN if self.value(node) == OWN else THEIRS
 
     def value(self, node: ast.expr | None) -> int:
-        """What an expression gives."""
+        """The owner of an expression's value."""
         match node:
             case None | ast.Constant():
                 return OWN

@@ -15,7 +15,7 @@ prepare_devices()
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_once(tmp_path_factory):
-    """Liars differ little from each other: what XLA compiles for one serves the next.
+    """Liars differ little from each other: programs that XLA compiles for one serve the next.
 
     Judges that trials start keep nothing in the user's own cache folder.
     """

@@ -61,7 +61,7 @@ class Project:
         )  # fmt: skip
 
     def night(self, *options):
-        """The exit code of a nightly, and what it printed."""
+        """The exit code of a nightly, and its output."""
         process = self.start(*options)
         printed = process.communicate(timeout=300)[0]
         return process.returncode, printed

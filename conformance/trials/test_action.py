@@ -73,7 +73,7 @@ class Job:
         return EXPRESSION.sub(lambda found: self.values.get(found[1], ""), text)
 
     def step(self, name, **variables):
-        """Run a step; gives its exit code, what it printed, and the summary that it added."""
+        """Run a step; gives its exit code, its output, and the summary that it added."""
         step = STEPS[name]
         files = [self.folder.parent / f"{kind}-{uuid.uuid4()}" for kind in ("output", "summary")]
         for file in files:
@@ -346,7 +346,7 @@ def test_the_action_installs_what_it_runs(tmp_path):
 
 
 def _copy(folder):
-    """What git knows of this checkout, in another folder: a build leaves files."""
+    """Copy the files of this checkout that git does not ignore: a build leaves files."""
     folder.mkdir()
     tree = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "pyproject.toml",

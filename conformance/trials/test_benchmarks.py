@@ -42,7 +42,7 @@ def test_a_benchmark_runs(configuration):
     try:
         with configuration.ready() as measure:
             measured = measure()
-    except NotImplementedError as absent:  # what asv skips
+    except NotImplementedError as absent:  # asv skips it
         pytest.skip(str(absent))
     if configuration.method.startswith("track_"):
         assert measured >= 0
@@ -53,7 +53,7 @@ def test_a_benchmark_runs(configuration):
 
 @pytest.mark.parametrize("lacking", [("linen", "nnx", "bridge"), ("bridge",)])
 def test_on_a_commit_that_lacks_a_feature_the_rest_is_measured(tmp_path, lacking):
-    """What is not there is left out, and nothing fails."""
+    """Benchmarks of an absent feature are left out, and none fails."""
     package = shutil.copytree(
         ROOT / "reference" / "scutch_reference", tmp_path / "scutch_reference"
     )

@@ -1,7 +1,7 @@
 """Nothing that an implementation owns decides a comparison in a law.
 
-`str`, `tuple`, `dict`, `int` and the classes of an implementation say themselves what they equal,
-how long they are and what is in them. So a law compares by the judge's equality whatever it got
+`str`, `tuple`, `dict`, `int` and the classes of an implementation decide themselves about their
+equality, length and elements. So a law compares by the judge's equality whatever it got
 from an implementation, and Python's own operators stand only between values that the judge made.
 """
 

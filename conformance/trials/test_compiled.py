@@ -18,7 +18,7 @@ LAW = ("--requirement", "LIN-9a", "--examples", "8", "--no-traces")
 
 
 def _judge(folder, *options):
-    """Judge the reference; gives what was printed, and the report's cost."""
+    """Judge the reference; gives the output, and the report's cost."""
     report = folder / "report.json"
     done = subprocess.run(
         [sys.executable, "-m", "scutch", "run", "-q", "-p", "no:cacheprovider", *LAW,
@@ -47,7 +47,7 @@ def test_a_second_run_compiles_nothing_and_says_so(tmp_path):
 
 
 def test_nothing_is_kept_or_read_where_that_is_asked_for(tmp_path, monkeypatch):
-    """Not even what is in the folder that JAX would read by itself."""
+    """Nor is the folder used that JAX would use by itself."""
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "shared"))
     printed, spent = _judge(tmp_path, "--no-cache")
     assert "not kept for the next run" in printed
@@ -65,7 +65,7 @@ def test_nothing_is_kept_where_no_folder_can_be_made(tmp_path, monkeypatch):
 
 
 def test_a_subject_reads_no_folder_but_its_own(tmp_path, monkeypatch):
-    """What was left by another subject is compiled again, also in one process."""
+    """A program that another subject compiled is compiled again, also in one process."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "shared"))
     costs_of = []

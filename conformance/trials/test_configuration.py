@@ -1,4 +1,4 @@
-"""The settings of a project, what is skipped, editions, and what failed before."""
+"""The settings of a project, skipped requirements, editions, and runs of earlier failures."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def project(tmp_path, monkeypatch):
 
 
 def scutch(folder, *words):
-    """What `scutch` prints, and its exit code."""
+    """The output of `scutch`, and its exit code."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "scutch", *words], cwd=folder, env=kept,
@@ -126,7 +126,7 @@ def test_the_schema_has_the_settings_that_are_read_and_the_options_are_there(pro
     assert set(configuration.OPTIONS.values()) <= set(options)
 
 
-# ---------------------------------------------------------------- what is skipped, and editions
+# ---------------------------------------------------------------- skips and editions
 
 
 def _settled(**options):
@@ -189,7 +189,7 @@ def test_a_run_takes_the_settings_and_what_failed_is_judged_again(project):
     assert again.keys() == failed
     inputs = {one.id: one.counterexample for one in before.requirements}
     assert again[REMOVAL].counterexample.input == inputs[REMOVAL].input
-    assert again[REMOVAL].examples == 0  # what broke it was tried first, and nothing after it
+    assert again[REMOVAL].examples == 0  # the known input was tried first, and none after it
 
     (folder / "broken.py").write_text(
         BROKEN.replace("return self", "return super().remove_axis(index, params)")

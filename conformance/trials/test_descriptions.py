@@ -1,4 +1,4 @@
-"""Inputs as text: what is printed can be read back, and nothing else is read."""
+"""Inputs as text: a printed input can be read back, and other text is refused."""
 
 import pytest
 from hypothesis import given, settings

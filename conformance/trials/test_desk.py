@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def pytest(*arguments):
-    """What a run of pytest prints, and its exit code; it must not take itself for a worker."""
+    """The output and exit code of a run of pytest, which must not take itself for a worker."""
     roots = os.pathsep.join(str(ROOT / name) for name in ("reference", "conformance"))
     ours = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(

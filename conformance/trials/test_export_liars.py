@@ -25,7 +25,7 @@ QUICK = (
     "export/names/name-is-the-path",
     "export/meshes/parameters-must-be-jax-arrays",
 )
-"""Laws that are quick to try on every liar, beside those of its own row of the contract."""
+"""Requirements with quick laws, tried on every liar beside its own row of the contract."""
 
 
 def near(law, liar):

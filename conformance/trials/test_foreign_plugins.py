@@ -1,7 +1,8 @@
-"""Plugins of pytest that happen to be installed change no verdict: `scutch run` loads none of them,
-and `pytest` with them keeps the laws away from their hooks.
+"""Plugins of pytest that happen to be installed change no verdict.
 
-Each plugin below does to every test what a widely used one does: `pytest-rerunfailures` and
+`scutch run` loads none of them, and `pytest` with them keeps the laws away from their hooks.
+
+Each plugin below acts on every test like a widely used plugin: `pytest-rerunfailures` and
 `pytest-retry` run it themselves, `pytest-timeout` ends it, `pytest-subtests` sends its own reports,
 `pytest-asyncio` and `pytest-mock` look at its fixtures.
 """

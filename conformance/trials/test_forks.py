@@ -1,8 +1,8 @@
 """A fork of Flax with a planted fault: the headline of its run names that very fault.
 
-More than thirty faults are planted in turn. Nothing of what Flax itself departs in is in a
-headline: a fork inherits the known failures. A fork is judged by the requirements near its fault;
-with `SCUTCH_WHOLE_AREAS=1` in the environment by all of `among`, which takes minutes.
+More than thirty faults are planted in turn. No headline names a departure of Flax itself:
+a fork inherits the known failures. A fork is judged by the requirements near its fault; with
+`SCUTCH_WHOLE_AREAS=1` in the environment by all of `among`, which takes minutes.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The gate finds what is planted, by name, and nothing where nothing is."""
+"""The gate names each planted regression, and names none where none is planted."""
 
 import json
 import shutil

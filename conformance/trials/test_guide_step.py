@@ -58,7 +58,7 @@ def guide():
 
 @pytest.mark.parametrize("program", [PROGRAM, PROGRAM.replace(SAID, "")], ids=["said", "compared"])
 def test_collectives_count_once_for_each_turn_of_a_loop(program):
-    """What has begun and is waited for counts once, with the bytes that arrive."""
+    """An asynchronous collective counts once, with the bytes that arrive."""
     assert (program is PROGRAM) == (SAID in program)
     assert collectives(program) == {
         "all-gather": {"count": 1, "bytes": 8 * 8 * 2},

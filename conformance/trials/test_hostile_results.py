@@ -1,7 +1,7 @@
-"""What an implementation raises or gives cannot fool the judge.
+"""An implementation cannot fool the judge by its exceptions or its results.
 
 Each hostile implementation is judged by a selection of laws, by the driver and the rules of a run:
-its own requirement has the verdict that it must have, every other one that of the reference, and
+its own requirement has the verdict that it must have, every other one the reference's, and
 the report is valid and complete.
 """
 
@@ -39,7 +39,7 @@ SELECTION = (
 
 @pytest.fixture(autouse=True)
 def _as_in_a_runner(monkeypatch):
-    """A runner ignores Ctrl-C, so that a `KeyboardInterrupt` comes from what is judged."""
+    """A runner ignores Ctrl-C, so that a `KeyboardInterrupt` comes from the implementation."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     monkeypatch.setenv("PYTEST_CURRENT_TEST", "")
     yield
@@ -47,7 +47,7 @@ def _as_in_a_runner(monkeypatch):
 
 
 def forget():
-    """Empty what the reference remembers by names: a name that equals others stands for them."""
+    """Empty the reference's caches: a name that equals others would find their entries."""
     for name, module in sorted(sys.modules.items()):
         if name.partition(".")[0] == "scutch_reference":
             for value in vars(module).values():

@@ -1,8 +1,8 @@
-"""What an implementation does to its process costs the law that was tried, and no other.
+"""An implementation that damages its process harms the law that was tried, and no other.
 
 All cases are judged in one run, as `trials.hostile.running` has them: once in one process and once
-in two. Each law but those of the cases must do what it does for the reference, whatever was tried
-before it; the run ends with a complete report; and it leaves no process, file or folder.
+in two. Each law that no case attacks must pass, as for the reference, whatever was tried before
+it; the run ends with a complete report; and it leaves no process, file or folder.
 """
 
 import fcntl
@@ -38,7 +38,7 @@ BESIDE = (
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
-    """What came of the run with each number of workers: judged once, whoever asks for it first."""
+    """Judges once with each number of workers; gives folder, exit code, output, report's path."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     done = {}

@@ -1,4 +1,4 @@
-"""A set-up that cannot be judged is refused with exit code 2 and one sentence that says what to do.
+"""A set-up that cannot be judged is refused with exit code 2 and a sentence with the remedy.
 
 No traceback of the judge's, no internal error of pytest's, and no verdict on the implementation.
 """
@@ -32,9 +32,9 @@ class Setup:
 
     Args:
       options: Of `scutch run`.
-      says: What the sentence must contain.
+      says: Text that the sentence must contain.
       files: Contents by name; `None` for a folder.
-      environment: What is set.
+      environment: Variables that are set.
     """
 
     options: tuple[str, ...]
@@ -152,7 +152,7 @@ def warm():
 
 @pytest.fixture
 def scutch(warm, tmp_path):
-    """Carry out `scutch` in a folder; gives the exit code and what was printed."""
+    """Carry out `scutch` in a folder; gives the exit code and the output."""
 
     def call(*argv, environment=None):
         (tmp_path / "work").mkdir(exist_ok=True)
@@ -178,7 +178,7 @@ def lay_out(folder, files):
 
 
 def files_in(folder):
-    """All files and folders, but for those that Python keeps of what it imports."""
+    """All files and folders, except Python's `__pycache__`."""
     return sorted(path for path in folder.rglob("*") if "__pycache__" not in path.parts)
 
 
@@ -338,7 +338,7 @@ CHANGES = {
     "devices": "import jax\nif not first: jax.config.update('jax_num_cpu_devices', 1)\n"
         "implementation = judged()\n",
 }  # fmt: skip
-"""What an adapter does otherwise where laws are tried than when the run began."""
+"""Last lines of an adapter that differs from its first import when laws are tried."""
 
 SAME = {
     "a subclass of Namespace": """

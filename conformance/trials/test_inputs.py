@@ -11,7 +11,7 @@ def row(identifier, examples, verdict="passed"):
 
 
 def test_few_inputs_want_a_reason():
-    """BRG-2 has one, BOX-5 has none, and what did not pass has other troubles."""
+    """BRG-2 has one, BOX-5 has none, and a requirement that did not pass needs none."""
     rows = [
         row("bridge/registry/known-collections-have-types", 4),
         row("metadata/box-axes/removing-undoes-adding", LEAST - 1),

@@ -1,4 +1,4 @@
-"""A run that is interrupted ends soon, with exit code 2, a report of what was tried, and no rest.
+"""An interrupted run ends soon with exit code 2 and a report; no process or temporary file stays.
 
 So does a run whose broken laws take long when they are tried again, after the last law.
 """
@@ -67,7 +67,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def mark():
-    """What the processes of the judges of this module have in their environment."""
+    """The value of `MARK` in the environment of this module's judges."""
     return str(uuid.uuid4())
 
 

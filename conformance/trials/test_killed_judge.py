@@ -80,7 +80,7 @@ def processes(mark):
 
 
 def awaited(condition, seconds):
-    """What a condition gives, once it is true, or after some seconds."""
+    """The result of a condition, once it is true, or after some seconds."""
     limit = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < limit:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Known failures: files that are written and read back, and what a fork inherits."""
+"""Known failures: files that are written and read back, and entries that a fork inherits."""
 
 import functools
 import inspect
@@ -58,7 +58,7 @@ def test_a_file_is_read_back_as_it_was_written():
 
 
 def test_a_file_of_0_1_is_read_with_the_ids_of_today():
-    """What is not asked for any more is left out: such an entry can neither fail nor be fixed."""
+    """An entry about a requirement that is gone is left out: it can neither fail nor be fixed."""
     old = [entry_about(requirement="BOX-22"), entry_about(requirement="OBJ-1l")]
     found = parse(toml("flax", old), "file")
     assert [entry.requirement for entry in found] == [COMMUTE]

@@ -49,7 +49,7 @@ LAWS = suite.tried_by(requirements())
 
 
 def about(law: Law, liar: Liar) -> bool:
-    """Whether a law is about what the liar lies of: objects, or boxes and axes."""
+    """Whether law and liar have one subject: objects, or boxes and axes."""
     of_objects = requirements()[law.requirement].capability == "nnx"
     return not liar.breaks or of_objects == ("nnx" in liar.implementation.claims)
 
@@ -84,7 +84,7 @@ def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar, asserting):
     check(liar.implementation, liar.name)
     own = {*liar.breaks, *(logical(i) for i in liar.breaks if shared(liar))}
     asked = set(requirements()) if EVERYWHERE else near(own)
-    # What only the process without assertions can tell is told by its own liar, and by no other.
+    # A law that needs the process without assertions is tried on its requirement's liars alone.
     laws = [
         law
         for law in LAWS
@@ -98,7 +98,7 @@ def test_a_liar_is_convicted_of_its_lie_and_of_nothing_else(liar, asserting):
 
 
 def shared(liar: Liar) -> bool:
-    """Whether the lie is one of a function that serves both box classes."""
+    """Whether the lie is in a function that serves both box classes."""
     return liar.name in SHARED
 
 
@@ -122,7 +122,7 @@ def test_every_requirement_has_a_law_and_a_liar():
 
 
 def test_every_liar_is_tried():
-    """This file, and those of lifted calls, the bridge, export and jobs, choose by the row."""
+    """A liar is of a requirement of this file, or of an area whose liars another file tries."""
     areas = ("LIN", "JIT", "SHM", "BRG", "EXP", "DST")
     others = {row.id for row in catalogue.select(areas)}
     others |= {row.id for row in catalogue.load() if row.capability == "transforms"}

@@ -23,7 +23,7 @@ LIFTED = [liar for liar in liars() if liar.breaks[0] in ROWS]
 
 
 QUICK = ("JIT-2", "JIT-8", "SHM-3", "SHM-4")
-"""Rows that are quick to try on every liar of their area, beside those of its own number."""
+"""Rows that are quick to try on every liar of their area, beside the liar's own rows."""
 
 
 def near(liar, law):

@@ -1,4 +1,4 @@
-"""Planted faults: which there are, and what the laws make of them."""
+"""Planted faults: the changes of each line, and the laws that find them."""
 
 import json
 import os
@@ -163,7 +163,7 @@ def test_a_sample_keeps_its_faults_when_one_of_them_goes():
     assert set(drawn(faults, subject, 1000, 5)) == set(faults)
 
 
-# ---------------------------------------------------------------- what the laws make of them
+# ---------------------------------------------------------------- laws that find faults
 
 COMMAND = f"""
 import sys

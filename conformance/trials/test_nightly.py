@@ -1,4 +1,4 @@
-"""A night judges, measures and publishes; it survives its end, and names what regressed."""
+"""A night judges, measures and publishes; it goes on after a kill, and names regressions."""
 
 import json
 import os
@@ -54,10 +54,10 @@ def whole(project):
 
 @pytest.fixture(scope="module")
 def killed(project):
-    """What a night had done at each of its ends, and what it had printed at the last.
+    """The laws tried and the results left at each kill of a night, and the output of the last one.
 
-    It is killed at random moments: as it begins, looks for environments and judges; then when the
-    first law has been tried, and last in its second measurement.
+    The night is killed at random moments: as it begins, looks for environments and judges; then
+    when the first law has been tried, and last in its second measurement.
     """
     drawn, seen, printed = random.Random(16), [], ""
     ends = [(drawn.choice(("", "commit ", "judge ")), drawn.uniform(0, 2)) for _ in range(KILLS)]
@@ -79,7 +79,7 @@ def killed(project):
 
 @pytest.fixture(scope="module")
 def cut_off(project, killed):
-    """What a night had printed and left when it was killed, in its second measurement."""
+    """The output and the results of the night when it was killed in its second measurement."""
     return killed[1], project.results()
 
 

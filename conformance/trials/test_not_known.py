@@ -29,7 +29,7 @@ class Broken(meta.Partitioned):
 
 
 def tried(boxes, names=None):
-    """What the law does with an implementation whose boxes are of this class."""
+    """The trial of the law on an implementation whose boxes are of this class."""
     space = Namespace("cheat: meta", types.SimpleNamespace(Partitioned=boxes), meta, names=names)
     cheat = dataclasses.replace(reference, meta=space, logical=None, linen=None)
     return try_law(suite.named(OWN), cheat, examples=10)

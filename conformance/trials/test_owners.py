@@ -121,7 +121,7 @@ class Fleeing(Quantized):
 
 
 class Shy(Quantized):
-    """Holds nothing but what it is examined with."""
+    """Takes no payload but the array with which the judge examines a class."""
 
     def __init__(self, payload, names, scale=1.0):
         examined_with = np.ones((2, 3), "float32")

@@ -1,4 +1,4 @@
-"""The distribution: what a wheel holds, its version, its size, and the pins of its environment."""
+"""The distribution: a wheel's files, version and size, and the pins of its environment."""
 
 import ast
 import os
@@ -173,7 +173,7 @@ class Limit(NamedTuple):
 
     Args:
       statements: Counted by `ast`, docstrings left out: text, blank lines and names are free.
-        Delete before you raise it. The message of the commit that raises it says what for.
+        Delete before you raise it. The message of the commit that raises it says why.
       holds: The work that this code does.
       without: A folder or a file inside that is not counted.
     """

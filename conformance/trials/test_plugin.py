@@ -21,7 +21,7 @@ from scutch import Implementation, Namespace
 
 @pytest.fixture
 def judge(tmp_path):
-    """Run `pytest conformance`; gives the exit code, what was printed, and the report."""
+    """Run `pytest conformance`; gives the exit code, the output, and the report."""
 
     def run(*options, profile="quick", report=True):
         path = tmp_path / "report.json"

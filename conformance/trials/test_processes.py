@@ -1,4 +1,4 @@
-"""A job of several processes does what one does, and does not outlive any of them."""
+"""A job of several processes trains as one process does, and ends when any of them dies."""
 
 import math
 import threading

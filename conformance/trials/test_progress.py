@@ -1,4 +1,4 @@
-"""A run that was cut off goes on from what it kept."""
+"""A run that was cut off goes on from the trials that it kept."""
 
 import json
 import os
@@ -20,7 +20,7 @@ OPTIONS = (
 
 
 def _judge(folder, *options, examples=15):
-    """Judge with few inputs; gives the exit code, what was printed, and the report."""
+    """Judge with few inputs; gives the exit code, the output, and the report."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     report = folder / "report.json"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The README runs: its Python as it stands, its commands with what they are said to print."""
+"""The README runs: its Python as it stands, its commands with the output that it shows."""
 
 import os
 import re
@@ -92,7 +92,7 @@ def test_the_table_and_picture_of_speed_are_what_their_command_writes(tmp_path, 
     assert "| 1.0 µs | 2.0 ms | 3.0 s |" in copy.read_text("utf-8")
     assert masked(copy.read_text("utf-8")) == masked(README)
     drawn = (ROOT / "benchmarks" / "dispatch.svg").read_text("utf-8")
-    of_figures = "<title>"  # what stands before it is the same for all figures
+    of_figures = "<title>"  # the text before it is the same for all figures
     assert drawn.partition(of_figures)[0] == picture.read_text("utf-8").partition(of_figures)[0]
     assert len(drawn) < 100_000
 

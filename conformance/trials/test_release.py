@@ -1,4 +1,4 @@
-"""What is published says what it is, on a page that needs no repository; without a network."""
+"""Distributions have metadata and a page that needs no repository; without a network."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ REPOSITORY = "https://github.com/somebody/scutch"
 
 @pytest.fixture
 def tree(tmp_path):
-    """What a release is built from, in another folder."""
+    """Copies of the files that a release is built from."""
     made = tmp_path / "tree"
     for name in ("conformance", "reference"):
         kept = shutil.ignore_patterns("__pycache__", "*.egg-info", "trials", "tests")

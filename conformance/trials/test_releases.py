@@ -1,4 +1,4 @@
-"""Records of releases, what `scutch changes` makes of them, and the command that writes them."""
+"""Records of releases, the output of `scutch changes`, and the command that writes records."""
 
 import importlib.metadata
 import os
@@ -46,7 +46,7 @@ def record(release, *, held=(), **found):
 
 @pytest.fixture
 def recorded(monkeypatch):
-    """Sets what is recorded."""
+    """Sets the records of releases."""
 
     def to(*found):
         monkeypatch.setattr(releases, "everything", lambda: releases.ordered(found))
@@ -98,14 +98,14 @@ def test_flax_0_12_4_has_lost_the_names_in_the_equality_of_logical_boxes(capsys)
 
 
 def test_two_requirements_of_0_1_that_became_one_have_the_graver_finding():
-    """A record that was written by 0.1 has the old ids; what is not asked any more is left out."""
+    """A record that was written by 0.1 has the old ids; requirements that are gone are left out."""
     text = record("1").to_text()
     old = '{"BOX-8a": "passed", "BOX-13d": {"verdict": "failed", "broken": []}, "OBJ-1l": "failed"}'
     found = Record.from_text(text.replace('"requirements": {}', f'"requirements": {old}'))
     assert found.requirements == {"metadata/box-axes/needs-partition-name": Finding("failed")}
 
 
-# ---------------------------------------------------------------- what changes
+# ---------------------------------------------------------------- changes between releases
 
 
 def test_a_finding_says_what_was_seen_and_not_what_is_known():
@@ -364,7 +364,7 @@ def test_the_witness_of_a_known_failure_is_tried_also_where_another_call_breaks_
 
 
 def test_what_was_found_is_kept_when_the_run_ends_and_not_before(tmp_path, monkeypatch):
-    """A run that was cut off leaves a report that says so: what it lacks is judged all the same."""
+    """The report of a run that was cut off does not count: its requirements are judged again."""
     target = targets.Target("flax", "0.12.8")
     before = replace(record("0.12.8", BOX_5=Finding("untested")), implementation="flax")
     (tmp_path / before.file).write_text(before.to_text())

@@ -1,5 +1,4 @@
-"""Each option of JAX is refused where it changes what laws mean, and is known to change nothing
-otherwise."""
+"""Each option of JAX is refused if it changes the meaning of laws, or is known to be harmless."""
 
 import os
 import re
@@ -28,7 +27,7 @@ HARMLESS = {
     "use_(direct|simplified)|enable_(custom_vjp_by|empty)|varying_axes|raise_on_pp).*|check_.*",
     "other programs of JAX's": "jax_(eager_pmap|pmap|safer_randint|threefry_part|random_seed).*",
 }
-"""Options that change no verdict, by what they are about. The reference was judged with several."""
+"""Options that change no verdict, by their subject. The reference was judged with several."""
 
 
 def config(**options):

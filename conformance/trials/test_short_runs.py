@@ -1,4 +1,4 @@
-"""Short runs: the portfolio, a time limit, and what has changed since a commit."""
+"""Short runs: the portfolio, a time limit, and the changes since a commit."""
 
 import math
 import os
@@ -80,7 +80,7 @@ def test_what_finds_most_for_its_time_is_judged_first():
 
 
 def scutch(folder, *words):
-    """What `scutch` prints, and its exit code."""
+    """The output of `scutch`, and its exit code."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "scutch", *words], cwd=folder,
@@ -112,7 +112,7 @@ def test_a_time_that_is_none_is_refused(tmp_path, text):
     assert "expected a time" in printed
 
 
-# ---------------------------------------------------------------- what has changed
+# ---------------------------------------------------------------- changes since a commit
 
 BEFORE = '''
 """Rules."""
@@ -273,7 +273,7 @@ def test_only_what_calls_a_changed_function_is_judged_again(repository):
     assert "changed since HEAD: mine.py:logical_to_mesh_axes;" in printed
     assert "those that see what has changed" in printed
 
-    (repository / "mine.py").write_text(MINE)  # what did not hold is judged again
+    (repository / "mine.py").write_text(MINE)  # the broken requirement is judged again
     printed, code = scutch(repository, *command)
     assert code == 0
     assert "changed since HEAD: nothing;" in printed

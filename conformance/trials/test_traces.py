@@ -38,11 +38,11 @@ def sharding(*spec: Any, **options: Any) -> NamedSharding:
 
 
 def seen(value: Any) -> None:
-    """What a callback of the host does: it counts."""
+    """A callback on the host; forms tell it from `seen_elsewhere`."""
 
 
 def seen_elsewhere(value: Any) -> None:
-    """What another callback of the host does."""
+    """Another callback on the host."""
 
 
 @jax.custom_jvp
@@ -257,7 +257,7 @@ def test_two_programs_have_two_forms(case):
 
 @pytest.mark.parametrize("case", sorted({*UNLIKE, *ALIKE} - {"a call to the host twice"}))
 def test_a_function_has_one_form_however_often_it_is_traced(case):
-    """But for what JAX makes anew in each trace: a `pure_callback` is equal to itself alone."""
+    """Except parts that JAX makes anew in each trace: a `pure_callback` equals itself alone."""
     one, _, argument = {**UNLIKE, **ALIKE}[case]
     first = argument[0] if isinstance(argument, tuple) else argument
     assert form(traced(one, first)) == form(traced(one, first))

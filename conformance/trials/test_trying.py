@@ -1,4 +1,4 @@
-"""The driver of a law: what counts, what breaks, and what an implementation may raise."""
+"""The driver of a law: inputs that count, counterexamples, exceptions of an implementation."""
 
 import ast
 import asyncio
@@ -40,7 +40,7 @@ from scutch.namespaces import Namespace
 from scutch_reference import meta
 
 # These runners are forked from a process in which other trials may have used JAX. JAX warns of that
-# in the hook of the fork; what the runners do here does not touch JAX.
+# in the hook of the fork; the runners here do not touch JAX.
 pytestmark = pytest.mark.filterwarnings("ignore:os.fork")
 
 REFERENCE = Implementation("reference", "0", meta=meta)
@@ -62,7 +62,7 @@ def small(number):
     assert number < 7
 
 
-# ---------------------------------------------------------------- what Hypothesis does for us
+# ---------------------------------------------------------------- inputs from Hypothesis
 
 
 def test_the_counterexample_is_the_smallest_call_and_reads_back():
@@ -139,7 +139,7 @@ def test_nothing_is_imported_from_the_private_parts_of_pytest():
             assert not [name for name in names if name.startswith("_pytest")], file
 
 
-# ---------------------------------------------------------------- what the judge says of an input
+# ---------------------------------------------------------------- inputs rejected or known
 
 
 def test_an_input_out_of_the_domain_counts_for_nothing():
@@ -366,7 +366,7 @@ def test_a_fixture_that_is_unknown_is_refused():
         list(suite.laws_of(SimpleNamespace(__name__="mine"), "test_odd", marked))
 
 
-# ---------------------------------------------------------------- what an implementation raises
+# ---------------------------------------------------------------- exceptions of an implementation
 
 
 class Odd(BaseException):
@@ -448,7 +448,7 @@ def test_an_error_without_words_is_told_by_its_type():
 
 
 def test_a_user_can_interrupt_a_run_that_is_not_isolated():
-    """Where the signal is not ignored, as a shell has it for what runs in the background."""
+    """Unless the process ignores the signal, as a shell arranges for background jobs."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -468,7 +468,7 @@ def test_a_trial_is_sent_without_its_exception():
     assert again.error is None
 
 
-# ---------------------------------------------------------------- what goes between processes
+# ---------------------------------------------------------------- messages between processes
 
 
 def test_a_message_comes_as_it_was_sent():

@@ -277,7 +277,7 @@ def test_what_an_owner_tolerates_is_known(outcome, expected):
 
 
 def test_a_known_failure_hides_no_other():
-    """What follows from a known failure has to be known itself."""
+    """A failure that follows from a known failure has to be known itself."""
     rows = [
         row("metadata/box-axes/removing-undoes-adding"),
         row(

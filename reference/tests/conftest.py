@@ -1,4 +1,4 @@
-"""Tests of the reference that are no laws: what errors say, what things cost, the examples."""
+"""Tests of the reference that are no laws: texts of errors, costs, the examples."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What tree functions cost, in Python calls: these counts do not jitter, as times do."""
+"""The cost of tree functions in Python calls: these counts do not jitter, as times do."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""The errors say what was tried, with which value, and what was expected."""
+"""Each error names the operation that failed, the value that it got, and the expectation."""
 
 import copy
 import inspect
@@ -32,7 +32,7 @@ def mesh():
 
 @pytest.mark.parametrize("change", ["add_axis", "remove_axis"])
 def test_a_missing_partition_name_shows_the_box_and_the_remedy(box, change):
-    """The message names the box, and what `metadata_params` should have been."""
+    """The message names the box, and shows a right `metadata_params`."""
     with pytest.raises(errors.PartitioningUnspecifiedError) as caught:
         getattr(box, change)(0, {"other": 1})
     text = str(caught.value)
@@ -87,7 +87,7 @@ def test_names_that_are_no_sequence_are_refused(names):
     ],
 )
 def test_updates_of_another_structure_are_refused_with_the_place(box, updates, message):
-    """The message has the key path, and what is there on either side."""
+    """The message has the key path, and the entries of the tree and of the updates there."""
     tree = {"a": [box, 1], "c": Partitioned(Partitioned(np.ones(3), ("data",)), (None,))}
     with pytest.raises(errors.StructureMismatchError, match=message):
         ref.replace_boxed(tree, updates)

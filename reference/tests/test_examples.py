@@ -15,7 +15,7 @@ MODULES = sorted(".".join(file.relative_to(ROOT.parent).with_suffix("").parts) f
 
 @pytest.mark.parametrize("name", [*MODULES, "scutch_reference.nnx.shard_map"])
 def test_docstring_examples_hold(name):
-    """What a docstring shows is what happens."""
+    """The examples of a docstring give the output that it shows."""
     module = importlib.import_module(name.removesuffix(".__init__"))
     results = doctest.testmod(module)
     assert results.failed == 0

@@ -1,4 +1,4 @@
-"""The scaling guide runs as a reader would run it, and what it claims holds."""
+"""The scaling guide runs as a reader would run it, and its claims hold."""
 
 import importlib.util
 import os
@@ -59,7 +59,7 @@ def test_every_claim_of_the_guide_holds(tmp_path):
 
 @pytest.mark.parametrize("arguments", [("--width", "6"), ("--batch", "3"), ("--layers", "0")])
 def test_sizes_that_the_mesh_cannot_cut_are_refused(arguments):
-    """The exit code is that of a wrong option, and the message says what is expected."""
+    """The exit code is 2, as for a wrong option, and the message names the sizes that fit."""
     done = run(*arguments)
     assert done.returncode == 2
     assert "--width must divide by 4" in done.stderr
@@ -81,7 +81,7 @@ def test_the_abstract_state_has_the_annotated_shardings(guide, logical, scanned)
 
 
 def test_a_wrong_annotation_is_noticed(guide, monkeypatch):
-    """What the guide checks can fail."""
+    """The guide's checks fail on a wrong annotation and on a wrong placement."""
     ready = guide.program(linen, linen, guide.make_mesh(), **SIZES)
     assert guide.foreseen(ready, scanned=False)
     monkeypatch.setitem(guide.CUT, "W2", (None, "model"))

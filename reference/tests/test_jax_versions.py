@@ -32,7 +32,7 @@ def code_of(path):
 
 
 def test_no_other_module_touches_a_private_part_of_jax():
-    """Neither by an import, nor by an attribute, nor by asking JAX what it has."""
+    """Neither by an import or attribute, nor by `getattr(jax, ...)` or the version of JAX."""
     files = {str(path.relative_to(ROOT)): path for path in ROOT.rglob("*.py")}
     touching = {name for name, path in files.items() if NOT_PUBLIC.search(code_of(path))}
     assert "jax_versions.py" in touching
@@ -52,7 +52,7 @@ def test_a_traced_value_is_a_tracer():
     "name", ["get_abstract_mesh", "get_concrete_mesh", "reshard", "typeof", "thread_resources"]
 )
 def test_what_this_jax_should_have_is_there(name):
-    """A name that is None here has moved: then look for what replaced it."""
+    """A name that is None here has moved in JAX: look for its successor."""
     assert getattr(jax_versions, name) is not None
 
 
@@ -110,7 +110,7 @@ def test_an_array_has_a_type_with_a_sharding():
     assert tuple(jax_versions.typeof(array).sharding.spec) == ("data",)
 
 
-# ---------------------------------------------------------------- what `nnx` needs
+# ---------------------------------------------------------------- names for `nnx`
 
 
 def test_a_trace_level_is_equal_to_itself_alone():
@@ -150,7 +150,7 @@ def test_values_inside_shard_map_say_along_which_axes_they_differ():
 
 
 def test_the_layouts_of_a_compiled_function_are_found_under_both_names():
-    """Today's and that of JAX 0.4; other names stay."""
+    """The names of today and the names of JAX 0.4; other names stay."""
     compiled = jax.jit(lambda x: x).lower(1.0).compile()
     for name in ("input_formats", "output_formats", "input_layouts", "output_layouts"):
         assert hasattr(compiled, jax_versions.format_attribute(compiled, name))

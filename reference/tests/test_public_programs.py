@@ -14,7 +14,7 @@ IMPORTS = [
     (re.compile(r"^from flax(?=[. ])", re.MULTILINE), "from scutch_reference"),
     (re.compile(r"^import flax(?=[. ])", re.MULTILINE), "import scutch_reference"),
 ]
-"""What replaces the import lines; no other line changes."""
+"""The changes of import lines; no other line changes."""
 OTHER_KEYS = {"linen_decoder": "Flax draws the keys of a scanned layer again when it traces it"}
 """Programs that start from the values that Flax drew, by the reason."""
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}

@@ -1,6 +1,6 @@
 """User code for Flax 0.12 runs with only its imports changed: names, methods and arguments.
 
-What is left out is written down here, with the reason, so that nothing is lost unseen.
+Names that are left out are written down here, with the reason, so that none is lost unseen.
 """
 
 import importlib
@@ -472,7 +472,7 @@ def test_the_reference_takes_what_flax_takes(room):
 
 
 def public_names(module):
-    """The functions, classes and values of a module; what it imports to annotate is not its own."""
+    """The functions, classes and values of a module, without names that it imports to annotate."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = vars(importlib.import_module(module))
@@ -498,7 +498,7 @@ def defined_names(module):
 
 @pytest.mark.parametrize("theirs", [*ELSEWHERE, *DEFINED])
 def test_every_public_name_of_flax_is_there_or_is_left_out_with_the_reason(theirs):
-    """Of the release that is listed; and what is left out is not there."""
+    """The names are from the listed release; the names that are left out are absent."""
     flax = pytest.importorskip("flax", reason="Flax, whose names are listed, is not installed")
     if flax.__version__ != LISTED_RELEASE:
         pytest.skip(f"the names are those of Flax {LISTED_RELEASE}, not {flax.__version__}")

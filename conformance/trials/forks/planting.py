@@ -1,4 +1,4 @@
-"""What a planted fault is, and how a fork with one is judged.
+"""Faults to plant in the installed Flax, and the judging of a fork that has them.
 
 A fault is a function that puts something wrong in the place of a function or method of the
 installed Flax, for as long as the fork is judged:
@@ -53,7 +53,7 @@ class Plant:
                     self._patch.setattr(module, key, faulty)
 
     def attribute(self, owner: Any, name: str, faulty: Any) -> None:
-        """Replace a method of a class, or what one module alone calls by this name."""
+        """Replace a method of a class, or the value of a name in one module alone."""
         self._patch.setattr(owner, name, faulty)
 
 
@@ -62,7 +62,7 @@ class Fault:
     """One thing that is wrong in a fork.
 
     Args:
-      name: What is wrong, as a sentence.
+      name: The fault, as a sentence.
       about: The requirements that are about this very fault.
       among: The requirements that the fork is judged by, as patterns.
       plant: Makes it so.
@@ -75,7 +75,7 @@ class Fault:
 
     @property
     def near(self) -> tuple[str, ...]:
-        """The requirements about the fault, what they need, and what needs them, among `among`."""
+        """The requirements in `among` about the fault, and their needs and dependents."""
         rows = catalogue.select(self.among)
         needed = {need for row in rows if row.id in self.about for need in row.needs}
         return tuple(
@@ -107,7 +107,7 @@ def fork(*faults: Fault) -> Iterator[Implementation]:
         patch.setattr(variablelib, "VariableTypeCache", dict(variablelib.VariableTypeCache))
         for planted in faults:
             planted.plant(Plant(patch))
-        jax.clear_caches()  # what was traced before the fault was there does not have it
+        jax.clear_caches()  # programs that were traced before do not have the fault
         yield flax_shaped("my-fork", package="flax", version=flax.__version__, known="flax")
     set_logical_axis_rules(())
 

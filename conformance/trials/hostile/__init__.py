@@ -1,7 +1,7 @@
 """Implementations that try to fool, stop or blame the judge, for the trials in `test_hostile_*`.
 
 Each is the reference but for one thing that it does while one law is tried, its *own*; so its own
-requirement has the verdict that the table says, and every other one that of the reference. Which
+requirement has the verdict that the table says, and every other one the reference's. Which
 law is tried is read from `PYTEST_CURRENT_TEST`, as a real one could.
 """
 
@@ -21,10 +21,10 @@ class Case:
     """One hostile implementation.
 
     Args:
-      name: What it does.
+      name: Describes the act.
       law: The name of the law during which it does it.
       act: Called with the method of the box class, the box and its arguments; gives the result.
-      verdict: What the law's requirement must get.
+      verdict: The verdict that the law's requirement must get.
     """
 
     name: str
@@ -37,7 +37,7 @@ HONEST = {"meta": meta, "logical": logical, "nnx": nnx, "transforms": nnx, "brid
 """The reference's namespaces that a hostile implementation has."""
 
 METHODS = ("unbox", "replace_boxed", "add_axis", "remove_axis", "get_partition_spec")
-"""What a hostile box class may do otherwise than the reference's."""
+"""The methods of a box class that a hostile one may replace."""
 
 
 def tried() -> str:
@@ -46,11 +46,11 @@ def tried() -> str:
 
 
 def hostile(acts: dict[str, Callable[..., Any]], **spaces: Any) -> Implementation:
-    """An implementation that does what `acts` says for the law that is being tried.
+    """An implementation whose boxes call the function in `acts` for the law that is being tried.
 
     Args:
-      acts: What is done, by the name of the law.
-      spaces: What stands in the place of names of the namespaces of `HONEST`, as dictionaries.
+      acts: The `Case.act` for each law, by the law's name.
+      spaces: Replacements for names in the namespaces of `HONEST`, as dictionaries.
     """
 
     def boxes(honest: type) -> type:

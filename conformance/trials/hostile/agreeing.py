@@ -129,7 +129,7 @@ class AgreeingSharding(nnx.StateSharding):  # type: ignore[misc]
 
 
 def _odd_collection(path: Any) -> Any:
-    bridge.get_col_name(path)  # refuses what it must
+    bridge.get_col_name(path)  # raises for a wrong path
     return Name("odd")
 
 
@@ -183,5 +183,4 @@ CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {"logical": {"logical_to_mesh_axes": lambda names, rules: (Name("odd"),) * len(names)}},
     ),
 }  # fmt: skip
-"""What lies while one law is tried, by the name of the lie: the law, and what stands in the place
-of which names."""
+"""The lies by name: the law during which each is told, and its replacements by namespace."""

@@ -32,7 +32,7 @@ for each in (Unlisted, LosesUnlisted):
 
 
 _TABLE: dict[int, Any] = {}
-"""What each box of `Tabled` holds, by its identity; it keeps the boxes, so that none is reused."""
+"""The contents of each box of `Tabled`, by its `id`; boxes are kept, so that no `id` is reused."""
 
 
 @jax.tree_util.register_pytree_node_class

@@ -1,4 +1,4 @@
-"""Results that are wrong and claim to equal what they are compared with."""
+"""Results that are wrong and claim to equal the values that they are compared with."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from trials.hostile import HONEST
 
 
 class Agreeable:
-    """Equal to everything, and of every hash that is asked for."""
+    """Equal to everything, with the hash 0."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -34,7 +34,7 @@ class NamesOfAnyLength(Agreeable, tuple):  # type: ignore[misc]
 
 
 class NamesThatReadRight(tuple):
-    """What it iterates over is not what it holds."""
+    """Iterates over its elements in reverse order."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(tuple.__getitem__(self, slice(None, None, -1)))
@@ -128,7 +128,7 @@ NAMES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "a list": lambda names: Row(turned(names)),
     "plain and wrong": turned,
 }
-"""What an implementation may give for the names of a box, by the right names."""
+"""Functions that make wrong names for a box from the right ones, by a description of the result."""
 
 LAWS = {
     "add_axis": ("test_an_added_axis_is_named_at_its_index", "test_none_is_a_partition_name",
@@ -255,11 +255,11 @@ FUNCTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {"logical": {"get_logical_axis_rules": _Rules.get_logical_axis_rules}},
     ),
 }  # fmt: skip
-"""Functions that lie while one law is tried: the law, and what stands in their place."""
+"""Lies that are told while one law is tried: the law, and replacements by namespace and name."""
 
 
 def only_during(law: str, tried: Callable[[], str], space: str, name: str, lie: Any) -> Any:
-    """A function that lies while one law is tried, and else does what the reference's does."""
+    """A function that calls `lie` while one law is tried, and else the reference's function."""
     honest = getattr(HONEST[space], name)
 
     def call(*args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What an implementation may raise so as not to be judged: each of these breaks the law."""
+"""Exceptions that an implementation may raise so as not to be judged: each breaks the law."""
 
 import asyncio
 import builtins
@@ -26,7 +26,7 @@ class Odd(BaseException):
 
 
 class Disguised(Exception):
-    """Says that it is what a law is left by."""
+    """Says that it is `NotAvailable`, which lets the judge skip a law."""
 
     __class__ = domain.NotAvailable  # type: ignore[assignment]
     reason = "not here"
@@ -104,7 +104,7 @@ def _deep() -> Any:
 
 
 def _raised_elsewhere() -> None:
-    """Raise again what the judge's own function raised."""
+    """Raise a new exception of the type that the judge's `assume` raises."""
     try:
         domain.assume(False)
     except BaseException as error:

@@ -1,7 +1,7 @@
 """An implementation that tries to stop the judge, or to get others blamed: an adapter.
 
-While the law of a `Case` is tried, its box class does what the case says; in all other laws it is
-the reference. So one run tries all cases, and shows what each of them leaves behind.
+While the law of a `Case` is tried, the methods of its boxes call the case's `act`; in all other
+laws it is the reference. So one run tries all cases, and shows the damage that each leaves behind.
 """
 
 import builtins
@@ -47,7 +47,7 @@ def _fails(act: Callable[[], Any]) -> Callable[..., NoReturn]:
 
 
 def _then_honest(act: Callable[[], Any]) -> Callable[..., Any]:
-    """Does something and then what is right."""
+    """Acts once in each process, and returns the honest result."""
 
     def call(honest: Any, *args: Any) -> Any:
         if (os.getpid(), act) not in _acted:  # once in a process is enough
@@ -115,7 +115,7 @@ def _closes_all() -> None:
 
 
 def _patches() -> None:
-    """Breaks much of what other laws need."""
+    """Breaks functions and settings that other laws need."""
     builtins.isinstance = lambda *_: True  # type: ignore[assignment]
     sys.path.clear()
     os.chdir("/")
@@ -130,7 +130,7 @@ def _starves() -> None:
 
 
 class _Speechless(ValueError):
-    """Its traceback cannot be shown: what stands in it leaves Python."""
+    """Its traceback cannot be shown, since its `repr` raises `SystemExit`."""
 
     def __repr__(self) -> str:
         raise SystemExit(0)

@@ -30,7 +30,7 @@ class StaticByIdentity:
 
 @lifted
 class StaticByNumberOnly:
-    """Breaks JIT-4b: what is static by number is not when it is passed by name."""
+    """Breaks JIT-4b: an argument that is static by number is traced when it is passed by name."""
 
     @staticmethod
     def call(state, jitted, arguments, keywords):
@@ -108,7 +108,7 @@ class AcceptsIndivisible:
 
 @lifted
 class CountsPastMore:
-    """Breaks JIT-4h: a name behind `*more` has the number that follows that of `more`."""
+    """Breaks JIT-4h: a name behind `*more` also means an argument that is passed by position."""
 
     def jit(fun=None, **options):
         if fun is None:

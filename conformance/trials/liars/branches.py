@@ -51,7 +51,7 @@ class MakesUnmapped:
 
 @of_linen
 class TrainsUnmapped:
-    """Breaks LIN-9v and LIN-9w: what is made or changes, without parameters, is not mapped back."""
+    """Breaks LIN-9v and LIN-9w: with `init`, trees without parameters are not mapped back."""
 
     def map_variables(target, *mapped, trans_out_fn=dict, init=False, **options):
         def back(tree):

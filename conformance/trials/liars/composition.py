@@ -100,7 +100,7 @@ class NestsOnce:
 
 
 def _forgetful(transform):
-    """A transformation that makes no updates of what is being traced."""
+    """A transformation that does not update variables whose values are being traced."""
 
     def transformed(f, **options):
         lifted_one = getattr(nnx, transform)(f, **options)
@@ -177,7 +177,7 @@ class RenamesExceptions:
 
 @lifted
 class JitsTheField:
-    """Breaks JIT-7i: of a callable with a field `fun` that is what is jitted."""
+    """Breaks JIT-7i: a callable's field `fun` is jitted in the callable's place."""
 
     def jit(fun=None, **options):
         if fun is None:

@@ -21,7 +21,7 @@ class MergesCopies:
 
 @of_objects
 class MergesEachAlone:
-    """Breaks OBJ-10f: without a name, a context shares nothing between what it merges."""
+    """Breaks OBJ-10f: a merge context without a name shares no objects between its merges."""
 
     @contextlib.contextmanager
     def merge_context(ctxtag=None, inner=None):

@@ -256,7 +256,7 @@ def AxesToDo(variables):
 
 @inside
 def AlwaysReplicated(variables):
-    """Breaks BRG-5e: the spec of a box of a variable is that of an unnamed one."""
+    """Breaks BRG-5e: the partition spec of an `NNXMeta` box is always empty."""
     variables.NNXMeta.get_partition_spec = lambda box: PartitionSpec()
 
 
@@ -315,7 +315,7 @@ class DictionariesOnly:
 
 @of_bridge
 class LeavesOut:
-    """Breaks BRG-6i: what is no variable is left out."""
+    """Breaks BRG-6i: attributes that are neither variables nor graph definitions are left out."""
 
     def nnx_attrs_to_linen_vars(attributes):
         crossing = nnx.Variable | nnx.GraphDef

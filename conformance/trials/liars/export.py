@@ -32,7 +32,7 @@ def all_twice(functions):
 
 
 def doubled(loaded):
-    """What was loaded, but giving twice as much, on the path without TensorFlow."""
+    """The loaded module; without TensorFlow, its functions return twice their results."""
     if hasattr(loaded, "functions"):
         honest = loaded.functions
         loaded.functions = {
@@ -52,7 +52,7 @@ def same_keys(given, functions):
 
 @of_export
 class Doubles:
-    """Breaks EXP-1a: methods give twice what their functions do."""
+    """Breaks EXP-1a: methods return twice the results of their functions."""
 
     class JaxModule(export.JaxModule):
         @property
@@ -62,7 +62,7 @@ class Doubles:
 
 @of_export
 class DoublesWhenLoaded:
-    """Breaks EXP-1b: what was loaded gives twice what was saved."""
+    """Breaks EXP-1b: a loaded module returns twice the results of the saved one."""
 
     def load(folder):
         return doubled(export.load(folder))
@@ -108,7 +108,7 @@ class TakesEveryShape:
 
 @of_export
 class JaxMethodsDouble:
-    """Breaks EXP-1e: JAX methods give twice what their functions do."""
+    """Breaks EXP-1e: JAX methods return twice the results of their functions."""
 
     class JaxModule(export.JaxModule):
         @property
@@ -118,7 +118,7 @@ class JaxMethodsDouble:
 
 @of_export
 class CompiledInexactly:
-    """Breaks EXP-1f: methods that TensorFlow compiles give twice what their functions do."""
+    """Breaks EXP-1f: methods that TensorFlow compiles return twice their functions' results."""
 
     class JaxModule(export.JaxModule):
         @property

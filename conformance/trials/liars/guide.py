@@ -1,4 +1,4 @@
-"""Lies of what the scaling guide does: LIN-5 to LIN-7."""
+"""Lies about the steps of the scaling guide: LIN-5 to LIN-7."""
 
 import sys
 
@@ -72,7 +72,7 @@ class ForgetsNames:
 
 @of_linen
 class CountsNothing:
-    """Breaks LIN-5e: the step stays what it is."""
+    """Breaks LIN-5e: `apply_gradients` does not count the step."""
 
     class TrainState(TrainState):
         def apply_gradients(self, *, grads, **changes):
@@ -150,7 +150,7 @@ class OptimizesBare:
 
 
 def _mapping():
-    """Whether `jax.tree.map` is what runs."""
+    """Whether `jax.tree.map` is among the callers."""
     frame, names = sys._getframe(2), set()
     while frame is not None:
         names.add((frame.f_globals.get("__name__"), frame.f_code.co_name))
@@ -159,7 +159,7 @@ def _mapping():
 
 
 class Spreading(Node):
-    """Breaks LIN-7b: a map lays what it gives on every device."""
+    """Breaks LIN-7b: `jax.tree.map` lays the arrays of its result on every device."""
 
     @classmethod
     def unflatten(cls, static, children):
@@ -203,7 +203,7 @@ class TakesNoKeywords:
 
 @of_linen
 class KeepsWhatItHeld:
-    """Breaks LIN-7d: what a subclass adds never changes."""
+    """Breaks LIN-7d: `apply_gradients` ignores changes to the fields of a subclass."""
 
     class TrainState(TrainState):
         def apply_gradients(self, *, grads, **changes):

@@ -1,4 +1,4 @@
-"""Lies of what makes a box the box that it is: BOX-19 to BOX-21."""
+"""Lies about initializers, copies, equality and classes of boxes: BOX-19 to BOX-21."""
 
 import copy
 

@@ -9,12 +9,12 @@ from scutch_reference import nnx
 from scutch_reference.errors import AliasingError, TraceLevelError, UnhashableStaticError
 from trials.liars.lifted import attributes, graph, lifted, modules, variables, without
 
-# ---------------------------------------------------------------- what a call leaves
+# ---------------------------------------------------------------- objects after a call
 
 
 @lifted
 class ForgetsMetadata:
-    """Breaks JIT-1b: metadata is afterwards what it was before."""
+    """Breaks JIT-1b: a call restores the metadata that a variable had before it."""
 
     @staticmethod
     def call(state, jitted, arguments, keywords):
@@ -27,7 +27,7 @@ class ForgetsMetadata:
 
 @lifted
 class ForgetsStaticData:
-    """Breaks JIT-1c: static data is afterwards what it was before."""
+    """Breaks JIT-1c: a call restores the static data that a module had before it."""
 
     @staticmethod
     def call(state, jitted, arguments, keywords):
@@ -219,7 +219,7 @@ class AcceptsUnhashable:
 
 @lifted
 class NeverDonates:
-    """Breaks JIT-4d: what is donated is kept."""
+    """Breaks JIT-4d: the options to donate arguments are ignored."""
 
     jit = without("donate_argnums", "donate_argnames")
 
@@ -311,7 +311,7 @@ class LastFilterWins:
 
 @lifted
 class AnyFilterDoes:
-    """Breaks JIT-6b: what no filter takes is unsharded."""
+    """Breaks JIT-6b: a variable that no filter takes is unsharded."""
 
     class StateSharding(nnx.StateSharding):
         def map_prefix(self, path, variable):
@@ -344,7 +344,7 @@ class HidesFilters:
 
 @lifted
 class ForgetsTuples:
-    """Breaks JIT-1k: arrays in a tuple are afterwards what they were before."""
+    """Breaks JIT-1k: a call restores the tuple of arrays that a module held before it."""
 
     @staticmethod
     def call(state, jitted, arguments, keywords):

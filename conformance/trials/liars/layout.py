@@ -10,7 +10,7 @@ from trials.liars.tale import instead_of, of_boxes
 
 
 def _specs(tree, spec):
-    """The specs of a tree, those of boxes and leaves for which `spec` gives one replaced."""
+    """The tree with each box and leaf replaced by `spec(leaf, partition_spec_of_leaf)`."""
     is_box = meta.is_axis_metadata
     leaves, structure = jax.tree_util.tree_flatten(tree, is_leaf=is_box)
     return structure.unflatten([spec(leaf, meta.get_partition_spec(leaf)) for leaf in leaves])
@@ -90,7 +90,7 @@ class TracedOnly:
 
 @of_boxes
 class ContextOnly:
-    """Breaks BOX-18c: without a mesh in context, that of the box changes nothing."""
+    """Breaks BOX-18c: without a mesh in context, the box's own mesh changes nothing."""
 
     def unbox(self, apply_constraint=True):
         return super().unbox(apply_constraint and context_mesh() is not None)
@@ -98,7 +98,7 @@ class ContextOnly:
 
 @of_boxes
 class ContextWins:
-    """Breaks BOX-18d: the mesh in context is preferred to that of the box."""
+    """Breaks BOX-18d: the mesh in context is preferred to the box's own mesh."""
 
     def unbox(self, apply_constraint=True):
         box = self if context_mesh() is None else self.replace(mesh=None)

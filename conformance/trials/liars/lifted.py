@@ -1,4 +1,4 @@
-"""What a liar of lifted transformations is: the reference, with one thing wrong."""
+"""Liars about lifted transformations: the reference, with one thing wrong."""
 
 import functools
 import inspect
@@ -99,7 +99,7 @@ def attributes(arguments, keywords):
 
 
 def stale(read, write):
-    """A way to call that overlooks a change: each call is made with what was read before.
+    """A `call` that overlooks changes: it puts the values back that were read in the call before.
 
     Args:
       read: `(arguments, keywords) -> [(object, key, value)]`.

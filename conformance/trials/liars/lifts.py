@@ -80,7 +80,7 @@ class NamesOnce:
 
 @of_linen
 class NamesWhatIsShared:
-    """Breaks LIN-2e: what lanes share gains a name."""
+    """Breaks LIN-2e: collections that lanes share gain an axis name."""
 
     def vmap(target, variable_axes=(), **options):
         lifted = linen.vmap(target, variable_axes=variable_axes, **options)
@@ -171,7 +171,7 @@ def _stopped(call):
 
 @of_linen
 class MapsWithoutGradients:
-    """Breaks LIN-4b: what lanes compute has no gradient."""
+    """Breaks LIN-4b: the outputs of `vmap` have no gradient."""
 
     def vmap(target, **options):
         return _afterwards(linen.vmap(target, **options), _stopped)
@@ -191,7 +191,7 @@ def _stopped_inside(call):
 
 @of_linen
 class NestsWithoutGradients:
-    """Breaks LIN-4c: what a lift within a lift computes has no gradient."""
+    """Breaks LIN-4c: the outputs of a lift within a lift have no gradient."""
 
     def vmap(target, **options):
         return _afterwards(linen.vmap(target, **options), _stopped_inside)
@@ -243,7 +243,7 @@ class DropsAlike:
 
 @of_linen
 class RematerializesWithoutGradients:
-    """Breaks LIN-4f: what `remat` computes has no gradient."""
+    """Breaks LIN-4f: the outputs of `remat` have no gradient."""
 
     def remat(target, **options):
         return _afterwards(linen.remat(target, **options), _stopped)
@@ -251,7 +251,7 @@ class RematerializesWithoutGradients:
 
 @of_linen
 class EmbedsTwice:
-    """Breaks LIN-4g: an embedding is twice what it is."""
+    """Breaks LIN-4g: `Embed` returns twice the embedding."""
 
     class Embed(linen.Embed):
         def __call__(self, inputs):
@@ -271,7 +271,7 @@ class StopsGradientsOfBoxes:
 
 @of_linen
 class CarriesNothing:
-    """Breaks LIN-8g: what shall be carried is the same for every step."""
+    """Breaks LIN-8g: a collection to be carried is broadcast to every step."""
 
     def scan(target, variable_carry=False, **options):
         return linen.scan(target, **{"variable_broadcast": variable_carry, **options})
@@ -299,7 +299,7 @@ def strong(leaf):
 
 @of_linen
 class RemembersTheFirst:
-    """Breaks LIN-9l: what a lifted class was first configured with serves all its modules."""
+    """Breaks LIN-9l: every module of a lifted class has the configuration of the first one."""
 
     def jit(target, **options):
         lifted, first = linen.jit(target, **options), []
@@ -341,7 +341,7 @@ class MapsNothing:
 
 @of_linen
 class DrawsOnce:
-    """Breaks LIN-9o: what a part under `remat` draws is not counted, and is drawn again."""
+    """Breaks LIN-9o: keys that a part under `remat` draws are not counted, and are drawn again."""
 
     def remat(target, **options):
         lifted = linen.remat(target, **options)
@@ -361,7 +361,7 @@ class DrawsOnce:
 
 @of_linen
 class MapsGatheredArrays:
-    """Breaks LIN-9p: what `vmap` gives is on one device, however its input was sharded."""
+    """Breaks LIN-9p: the output of `vmap` is replicated, however its input was sharded."""
 
     def vmap(target, **options):
         lifted = linen.vmap(target, **options)

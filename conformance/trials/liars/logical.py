@@ -25,7 +25,7 @@ class ReplicatedWithoutRules:
 
 @of_logical_boxes
 class ContextRulesWin:
-    """Breaks LOG-9c: rules in context are preferred to those of the box."""
+    """Breaks LOG-9c: rules in context are preferred to the box's own rules."""
 
     def mesh_spec(self):
         rules = get_logical_axis_rules()

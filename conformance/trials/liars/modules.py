@@ -1,4 +1,4 @@
-"""What a liar of Linen is, and lies of modules, collections and streams: LIN-1, LIN-8."""
+"""Liars about Linen, and lies about modules, collections and streams: LIN-1, LIN-8."""
 
 import inspect
 import sys
@@ -29,7 +29,7 @@ def of_linen(lie):
 
 
 def of_modules(lie):
-    """Tell a lie of what every module of the user's does: the methods and `names_in_use` in it."""
+    """Tell a lie about every user module: its methods, `names_in_use`, `__init_subclass__`."""
     parts = {name: each for name, each in vars(lie).items() if inspect.isfunction(each)}
     for method in parts.values():
         method.nowrap = True
@@ -58,7 +58,7 @@ class IgnoresTheKey:
 
 @of_modules
 class WritesBack:
-    """Breaks LIN-1b: what `apply` changes is changed in the variables that were passed."""
+    """Breaks LIN-1b: `apply` writes its changes into the variables that were passed."""
 
     def apply(self, variables, *args, mutable=False, **kwargs):
         result = honest.apply(self, variables, *args, mutable=mutable, **kwargs)
@@ -117,7 +117,7 @@ class GoesOnWithout:
 
 @of_modules
 class SaysNothing:
-    """Breaks LIN-1j: what `apply` lacks is not told."""
+    """Breaks LIN-1j: the error of `apply` names neither the parameter nor the module."""
 
     def apply(self, variables, *args, **kwargs):
         try:
@@ -149,7 +149,7 @@ class SecondNameUnnamed:
 
 @of_modules
 class RoundsSetUp:
-    """Breaks LIN-1i: what a module with `setup` computes is rounded."""
+    """Breaks LIN-1i: the output of a module with `setup` is rounded."""
 
     def __init_subclass__(cls, **kwargs):
         if cls.__name__ == "SetUp":
@@ -170,7 +170,7 @@ class ReturnsEverything:
 
 @of_modules
 class WritesAnything:
-    """Breaks LIN-8b: without mutable collections, what is written is lost without a word."""
+    """Breaks LIN-8b: without mutable collections, a write is lost without an error."""
 
     def apply(self, variables, *args, mutable=False, **kwargs):
         result = honest.apply(self, variables, *args, mutable=mutable or True, **kwargs)
@@ -179,7 +179,7 @@ class WritesAnything:
 
 @of_modules
 class WritesUnnamed:
-    """Breaks LIN-8j: the error for writing what is not mutable does not say what."""
+    """Breaks LIN-8j: the error for a refused write names neither collection nor variable."""
 
     def apply(self, variables, *args, **kwargs):
         try:
@@ -198,7 +198,7 @@ class SwapsMomentum:
 
 @of_linen
 class KeepsScale:
-    """Breaks LIN-8d: what is not dropped is not scaled."""
+    """Breaks LIN-8d: `Dropout` does not scale the inputs that it keeps."""
 
     class Dropout(linen.Dropout):
         def __call__(self, inputs, *args, **kwargs):
@@ -230,7 +230,7 @@ class DrawsUnnamed:
 
 @of_modules
 class SowsInFront:
-    """Breaks LIN-8i: what is sown comes before what was sown earlier."""
+    """Breaks LIN-8i: a sown value comes before the values that were sown earlier."""
 
     def sow(self, col, name, value):
         return honest.sow(self, col, name, value, lambda old, new: (new, *old))
@@ -238,7 +238,7 @@ class SowsInFront:
 
 @of_modules
 class AlwaysInitializes:
-    """Breaks LIN-1l: in `apply`, what may change counts as what is initialized."""
+    """Breaks LIN-1l: in `apply` with mutable `counts`, a module says that it is initializing."""
 
     def is_initializing(self):
         return honest.is_initializing(self) or self.is_mutable_collection("counts")
@@ -316,7 +316,7 @@ class NamesLiftsAlike:
 
 @of_modules
 class LeavesOutNamedArguments:
-    """Breaks LIN-1q: what `variable` is given by name does not reach the initializer."""
+    """Breaks LIN-1q: `variable` does not pass its keyword arguments to the initializer."""
 
     def variable(self, col, name, init_fn=None, *args, unbox=True, **kwargs):
         return honest.variable(self, col, name, init_fn, *args, unbox=unbox)
@@ -360,7 +360,7 @@ class NamesCopiesAnew:
 
 @of_modules
 class KeepsTheNames:
-    """Breaks LIN-1u: what `unbind` returns has the names that it got when it was bound."""
+    """Breaks LIN-1u: the module that `unbind` returns keeps the names of the bound one."""
 
     def unbind(self):
         return self.clone(), honest.unbind(self)[1]

@@ -1,4 +1,4 @@
-"""Lies of boxes as pytree nodes and of what they wrap: BOX-1 to BOX-4, BOX-10 and BOX-22."""
+"""Lies about boxes as pytree nodes and their values: BOX-1 to BOX-4, BOX-10 and BOX-22."""
 
 import copy
 
@@ -171,7 +171,7 @@ class CopiesOnAdding:
 
 @of_boxes
 class NamesOfTheLastAxes:
-    """Breaks BOX-22: names that are too few for the value are taken for those of its last axes."""
+    """Breaks BOX-22: names that are too few for the value are taken to name its last axes."""
 
     def add_axis(self, index, params):
         missing = getattr(self.value, "ndim", 0) - len(self.names)

@@ -54,7 +54,7 @@ class Unshares:
 
 @of_objects
 class TellsNoNames:
-    """Breaks OBJ-1o: `__new__` of a class does not get what the call gives by name."""
+    """Breaks OBJ-1o: `__new__` of a class does not get the keyword arguments of the call."""
 
     class Module(nnx.Module):
         def __init_subclass__(cls, **options):
@@ -66,7 +66,7 @@ class TellsNoNames:
 
 @of_objects
 class OpensCycles:
-    """Breaks OBJ-1c: what leads back to the root leads to a copy of it."""
+    """Breaks OBJ-1c: an attribute that held the root holds a copy of it after `merge`."""
 
     def merge(*args, **options):
         merged = nnx.merge(*args, **options)
@@ -105,7 +105,7 @@ class EveryFilterThatTakesIt:
 
 @of_objects
 class LeavesTheRest:
-    """Breaks OBJ-1f: what no filter takes is left out without a word."""
+    """Breaks OBJ-1f: `split` leaves out, without an error, the leaves that no filter takes."""
 
     def split(node, *filters):
         try:
@@ -168,7 +168,7 @@ class OneStateOfSeveral:
 
 @of_objects
 class PopsNothing:
-    """Breaks OBJ-1m: what is popped stays in the object."""
+    """Breaks OBJ-1m: `pop` leaves the variables in the object."""
 
     def pop(node, *filters):
         return nnx.state(node, *filters)
@@ -208,7 +208,7 @@ class PassesVariablesOver:
 
 @of_objects
 class WholeBeforeParts:
-    """Breaks OBJ-1t: the object comes before what is in it."""
+    """Breaks OBJ-1t: `iter_graph` gives an object before its parts."""
 
     def iter_graph(node):
         return reversed(list(nnx.iter_graph(node)))
@@ -271,7 +271,7 @@ class NumbersAreStatic:
 
 @of_objects
 class StaticOnDemand:
-    """Breaks OBJ-1x: what cannot be static is data, though it is marked."""
+    """Breaks OBJ-1x: `static` returns a value that holds data unmarked, without an error."""
 
     def static(value):
         return value if nnx.has_data(value) else nnx.static(value)
@@ -381,7 +381,7 @@ class UpdatesVariablesAlone:
 
 @of_objects
 class FindsNoVariables:
-    """Breaks OBJ-1v: of what is shared, objects alone are found."""
+    """Breaks OBJ-1v: `find_duplicates` does not find shared variables."""
 
     def find_duplicates(node, /):
         return nnx.find_duplicates(node, only=nnx.Not(nnx.Variable))

@@ -50,35 +50,35 @@ def _on_copies_of_traced(made, arguments):
 
 @lifted
 class MapsCopies:
-    """Breaks OBJ-8h: what lanes change in objects is lost."""
+    """Breaks OBJ-8h: changes that lanes make to objects are lost."""
 
     vmap = _lifting("vmap", _on_copies)
 
 
 @lifted
 class LoopsOverCopies:
-    """Breaks OBJ-8i: what steps change in objects is lost."""
+    """Breaks OBJ-8i: changes that steps make to objects are lost."""
 
     scan = _lifting("scan", _on_copies)
 
 
 @lifted
 class DifferentiatesCopies:
-    """Breaks OBJ-8j: what the function changes in objects is lost."""
+    """Breaks OBJ-8j: changes that the function makes to objects are lost."""
 
     value_and_grad = _lifting("value_and_grad", _on_copies)
 
 
 @lifted
 class MapsCopiesOfTraced:
-    """Breaks OBJ-8k: what lanes change in objects is lost inside another transformation."""
+    """Breaks OBJ-8k: inside another transformation, changes that lanes make to objects are lost."""
 
     vmap = _lifting("vmap", _on_copies_of_traced)
 
 
 @lifted
 class LoopsOverCopiesOfTraced:
-    """Breaks OBJ-8l: what steps change in objects is lost inside another transformation."""
+    """Breaks OBJ-8l: inside another transformation, changes that steps make to objects are lost."""
 
     scan = _lifting("scan", _on_copies_of_traced)
 
@@ -217,7 +217,7 @@ class KeepsNothingUnusedWithoutUpdates:
 
 @lifted
 class LoopsOverCopiesWithoutGraph:
-    """Breaks JIT-12h: with `graph=False`, what steps of a loop change in objects is lost."""
+    """Breaks JIT-12h: with `graph=False`, changes that steps make to objects are lost."""
 
     def scan(f=None, graph=None, **options):
         if f is None:
@@ -265,7 +265,7 @@ def _by_name_alone(state, jitted, arguments, keywords):
 
 @lifted
 class ForgetsWhatIsNamedInModes:
-    """Breaks JIT-12p: in a mode, what is written to an object that is passed by name is lost."""
+    """Breaks JIT-12p: in a mode, changes to an object that is passed by name are lost."""
 
     call = staticmethod(_by_name_alone)
 
@@ -340,7 +340,7 @@ class BindsCopiesInAMode:
 
 @lifted
 class BindsCopiesOfTheSame:
-    """Breaks JIT-12m: what is bound once more is bound as a copy."""
+    """Breaks JIT-12m: an object that is bound a second time is bound as a copy."""
 
     def cached_partial(f, *bound):
         met, given = set(), []
@@ -361,7 +361,7 @@ def _first_doubled(results):
 
 @lifted
 class DoublesMappedResults:
-    """Breaks SHM-7a: what is returned beside objects is twice as large."""
+    """Breaks SHM-7a: the first result that is returned beside objects is doubled."""
 
     shard_map = _lifting("shard_map", lambda made, arguments: _first_doubled(made(*arguments)))
 
@@ -375,7 +375,7 @@ def _without_slopes(made, arguments):
 
 @lifted
 class StopsGradientsOfUpdates:
-    """Breaks SHM-7b: what a mapped function changes has no gradient."""
+    """Breaks SHM-7b: variables that a mapped function updates have no gradient."""
 
     shard_map = _lifting("shard_map", _without_slopes)
 
@@ -400,7 +400,7 @@ class DefinesOpaquely:
 
 
 class _Numbered:
-    """A graph definition that equals those of the same graph, while its tree structure does not."""
+    """A graph definition that equals another of the same graph; their tree structures differ."""
 
     def __init__(self, definition, number):
         self.definition, self.number = definition, number
@@ -435,7 +435,7 @@ class DefinesApart:
 
 @of_objects
 class MergesWithoutMetadata:
-    """Breaks OBJ-10d: what is merged of traced arrays has no notes."""
+    """Breaks OBJ-10d: variables that are merged from traced arrays lose their `note`."""
 
     def merge(definition, *states, **options):
         merged = nnx.merge(definition, *states, **options)
@@ -504,7 +504,7 @@ def _needs_mutable(target, collections):
 
 @of_linen
 class CarriesOnlyWhatChanges:
-    """Breaks LIN-9e: what is carried must be mutable."""
+    """Breaks LIN-9e: a carried collection must be mutable."""
 
     def scan(target, variable_carry=(), **options):
         is_class = isinstance(target, type)
@@ -522,7 +522,7 @@ class NeverUnrolls:
 
 @lifted
 class LoopsWithoutMark:
-    """Breaks OBJ-8u: what is carried and not returned is taken for what all steps share."""
+    """Breaks OBJ-8u: an argument that is carried and not returned is shared by all steps."""
 
     def scan(f=None, in_axes=(nnx.Carry, 0), out_axes=(nnx.Carry, 0), **options):
         if out_axes == 0 and isinstance(in_axes, tuple):
@@ -574,7 +574,7 @@ class TracesTheLast:
 
 @of_linen
 class CountsForClassesAlone:
-    """Breaks LIN-9aa: `jit` of a method or of a function traces what is static by its number."""
+    """Breaks LIN-9aa: `jit` of a method or of a function ignores `static_argnums`."""
 
     def jit(target, static_argnums=(), **options):
         kept = static_argnums if isinstance(target, type) else ()
@@ -615,7 +615,7 @@ class HasNoGradientOfItsOwn:
 
 @of_linen
 class ForgetsWhatFunctionsNamed:
-    """Breaks LIN-9k: what a lifted function has named is named again after it."""
+    """Breaks LIN-9k: after a lifted function, the names that it gave are given again."""
 
     def jit(target, **options):
         lifted = linen.jit(target, **options)

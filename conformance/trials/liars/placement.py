@@ -117,7 +117,7 @@ class AbstractModelsAreReplicated:
 
 @of_objects
 class ShapesLieNowhere:
-    """Breaks OBJ-9j: what `eval_shape` gives has no sharding that its array has not."""
+    """Breaks OBJ-9j: a variable from `eval_shape` has no sharding from its names."""
 
     def eval_shape(fun, *args, **kwargs):
         return nnx.JitWrapped(fun).eval_shape(*args, **kwargs)

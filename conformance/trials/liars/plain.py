@@ -179,7 +179,7 @@ class NeedsEveryStatic:
 
 @lifted
 class GathersPlainResults:
-    """Breaks SHM-6a: what the function returns is summed over the devices once more."""
+    """Breaks SHM-6a: the results of a function of plain arrays are doubled."""
 
     def shard_map(f=None, **options):
         if f is None:
@@ -247,7 +247,7 @@ class RematerializesAnything:
 
 @lifted
 class LoopsTwiceAsFar:
-    """Breaks OBJ-8d: what a loop over plain arrays gives is twice as large."""
+    """Breaks OBJ-8d: the results of a loop over plain arrays are doubled."""
 
     scan = _calling(
         "scan",
@@ -257,7 +257,7 @@ class LoopsTwiceAsFar:
 
 @lifted
 class MapsNoNames:
-    """Breaks OBJ-8e: what is passed by name is not mapped."""
+    """Breaks OBJ-8e: keyword arguments are not mapped."""
 
     def vmap(f=None, **options):
         if f is None:
@@ -298,7 +298,7 @@ class RematerializesWithoutNumbers:
 
 @lifted
 class MapsTheField:
-    """Breaks OBJ-8q: of a callable with a field `f` that is what is mapped."""
+    """Breaks OBJ-8q: a callable's field `f` is mapped in the callable's place."""
 
     def vmap(f=None, **options):
         if f is None:

@@ -191,7 +191,7 @@ def leaves_one_axis_to_the_compiler(names, rules):
 
 @variant("checked_rules")
 def takes_two_of_three(rules):
-    """Breaks LOG-10c: what a rule has beyond its two parts is dropped."""
+    """Breaks LOG-10c: parts of a rule beyond the second are dropped."""
     if isinstance(rules, tuple | list):
         rules = [rule[:2] if isinstance(rule, tuple) else rule for rule in rules]
     return logical.checked_rules(rules)

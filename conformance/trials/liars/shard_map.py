@@ -244,7 +244,7 @@ def _unnamed(mapped, arguments):
 
 @lifted
 class SaysNoVariable:
-    """Breaks SHM-4f: the error says that something differs, and not what."""
+    """Breaks SHM-4f: the error does not name the value that differs between devices."""
 
     shard_map = _around(_unnamed)
 

@@ -141,7 +141,7 @@ def _torn(array):
 
 @lifted
 class TearsResults:
-    """Breaks DST-1g: what a result replicates has another value on each device."""
+    """Breaks DST-1g: a replicated result has another value on each device."""
 
     jit = afterwards(
         nnx.jit,

@@ -62,14 +62,14 @@ def _on_clones(stage, name, answer):
 
 @lifted
 class CompiledForgetsUpdates:
-    """Breaks JIT-9a: the compiled form returns what the call returns, and updates nothing."""
+    """Breaks JIT-9a: a compiled function returns the right result, and updates no object."""
 
     jit = staged(_on_clones)
 
 
 @lifted
 class CompiledUpdatesOnce:
-    """Breaks JIT-9a: what is compiled by `lower` is the function of the values of then."""
+    """Breaks JIT-9a: a compiled function computes with the arguments that `lower` got."""
 
     def jit(fun=None, **options):
         if fun is None:
@@ -194,7 +194,7 @@ def _is_shape(value):
 
 
 def _as_data(foreseen):
-    """What `eval_shape` gave, with zeros in the place of shapes."""
+    """The result of `eval_shape`, with arrays of zeros in the place of shapes."""
     for variable in variables(foreseen, {}):
         value = variable.get_raw_value()
         variable.set_raw_value(jnp.zeros(value.shape, value.dtype))

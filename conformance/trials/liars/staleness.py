@@ -1,4 +1,4 @@
-"""Lies of what a call sees of the changes before it, and of what is kept of it: JIT-3."""
+"""Lies about changes before a call, and about traces and arguments kept after it: JIT-3."""
 
 import jax
 from scutch_reference import nnx
@@ -36,21 +36,21 @@ def _put_dict(holder, key, items):
 
 @lifted
 class OverlooksListEdits:
-    """Breaks JIT-3e: a list is what it was in the call before."""
+    """Breaks JIT-3e: a call sees a list as it was in the call before."""
 
     call = stale(_lists, _put_list)
 
 
 @lifted
 class OverlooksDictEdits:
-    """Breaks JIT-3f: a dict is what it was in the call before."""
+    """Breaks JIT-3f: a call sees a dict as it was in the call before."""
 
     call = stale(_dicts, _put_dict)
 
 
 @lifted
 class OverlooksMetadata:
-    """Breaks JIT-3g: metadata is what it was in the call before."""
+    """Breaks JIT-3g: a call sees metadata as it was in the call before."""
 
     call = stale(
         lambda a, k: [(v, "metadata", v.get_metadata()) for v in variables(a, k)],
@@ -60,7 +60,7 @@ class OverlooksMetadata:
 
 @lifted
 class OverlooksStaticData:
-    """Breaks JIT-3d: static data is what it was in the call before."""
+    """Breaks JIT-3d: a call sees static data as it was in the call before."""
 
     call = stale(
         lambda a, k: [(m, "e", m.e) for m in modules(a, k) if hasattr(m, "e")],
@@ -98,7 +98,7 @@ def _alike(one, other):
 
 
 def _if(condition):
-    """Puts a variable back if what is there now looks like it."""
+    """A function that puts a variable back if one of equal value is there and `condition` holds."""
 
     def put(module, name, variable):
         if _alike(variable, getattr(module, name)) and condition(variable, getattr(module, name)):
@@ -142,7 +142,7 @@ class KeepsArguments:
 
 @lifted
 class OverlooksStaticsOfNodes:
-    """Breaks JIT-3k: the static data of a node of JAX is what it was in the first call."""
+    """Breaks JIT-3k: a call sees the static data of a JAX node as it was in the first call."""
 
     def call(state, jitted, arguments, keywords):
         held = [getattr(module, "a", None) for module in modules(arguments, keywords)]

@@ -34,7 +34,7 @@ class TagsArePaths:
 
 @of_objects
 class AllIsAny:
-    """Breaks OBJ-3d: `All` takes what one of its parts takes."""
+    """Breaks OBJ-3d: `All` takes a leaf that any of its filters takes."""
 
     class All(nnx.Any):
         pass
@@ -61,7 +61,7 @@ class NumbersTakeNothing:
 
 @of_objects
 class WrongFilterUnnamed:
-    """Breaks OBJ-3k: the error for what is no filter does not show it."""
+    """Breaks OBJ-3k: the error for an invalid filter does not show the filter."""
 
     def state(node, *filters):
         try:
@@ -155,7 +155,7 @@ _registered(Lasting)
 
 @of_objects
 class DeletesNothing:
-    """Breaks OBJ-4h: what is deleted of a state stays."""
+    """Breaks OBJ-4h: an entry that is deleted from a state stays."""
 
     State = Lasting
 

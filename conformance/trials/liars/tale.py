@@ -1,7 +1,7 @@
-"""What a liar is, and how one is made: the reference, with one thing wrong.
+"""Liars and how to make them: a liar is the reference with one thing wrong.
 
-A lie is told in two to eight lines. Its docstring begins with what it breaks, `Breaks BOX-5: ...`,
-and the trials hold it to that. There are five kinds:
+A lie is told in two to eight lines. Its docstring begins with the requirements that it
+breaks, `Breaks BOX-5: ...`, and the trials hold it to that. There are five kinds:
 
 - `@of_boxes`: methods of a box class, told once of each of our two, and never of both at a time;
 - `@of_logical_boxes`: methods of the logically partitioned box alone;
@@ -59,7 +59,7 @@ class Liar:
     """An implementation that is right but for one law.
 
     Args:
-      name: What the lie is called.
+      name: The name of the lie.
       breaks: The requirements that it breaks: the root causes that a judge must find.
       implementation: The reference, but for the lie.
     """
@@ -87,11 +87,10 @@ def tell(
     """Enter a liar.
 
     Args:
-      lie: Its name and docstring are those of the liar.
+      lie: The lying class or function; its name and docstring give the liar's name and breaches.
       prefix: Put before the requirements that it breaks, for a lie of the logical box.
       claims: The capabilities of the liar.
-      lies: For each capability that is lied about, what stands in the place of the standard's
-        names.
+      lies: For each capability that is lied about, the replacements for the standard's names.
     """
     spaces = {space: HONEST[space] for space in claims}
     for space, names in lies.items():
@@ -103,7 +102,7 @@ def tell(
 
 
 def names_in(lie: Any, space: str) -> dict[str, Any]:
-    """What in the body of a lie has a name of a namespace, or one of `OPTIONAL`."""
+    """The attributes of a lie whose names are in a namespace or in `OPTIONAL`."""
     told = NAMES[space] | OPTIONAL
     return {name: each for name, each in vars(lie).items() if name in told}
 
@@ -243,7 +242,7 @@ def few(law: Law, inputs: int) -> int:
 
 
 def _trusted(broken: Trial, needed: Sequence[Trial]) -> Trial:
-    """Takes what the catalogue says a requirement needs for true: the trials of liars test that."""
+    """A `retry` that always passes: it trusts the catalogue's `needs`, which these trials test."""
     return replace(broken, outcome="passed", counterexample=None)
 
 

@@ -36,7 +36,7 @@ class NamesNoScannedAxis:
 
 @lifted
 class NamesAlone:
-    """Breaks OBJ-5w: of what `vmap` is told of its axis, variables get the name alone."""
+    """Breaks OBJ-5w: `vmap` drops all of `transform_metadata` but the partition name."""
 
     def vmap(fun=None, *, transform_metadata=None, **options):
         told = transform_metadata or {}
@@ -66,7 +66,7 @@ class DoublesFiltered:
 
 @lifted
 class DifferentiatesParams:
-    """Breaks OBJ-7a: whatever the filter, the gradient is that of the parameters."""
+    """Breaks OBJ-7a: the gradient is taken by the parameters, whatever the filter."""
 
     def value_and_grad(f, **options):
         return nnx.value_and_grad(f, **{**options, "argnums": 0})
@@ -83,7 +83,7 @@ class MapsFirstAxes:
 
 @lifted
 class ForgetsLanes:
-    """Breaks OBJ-7c: what the lanes change in statistics is lost."""
+    """Breaks OBJ-7c: changes that lanes make to statistics are lost."""
 
     def vmap(f, **options):
         mapped = nnx.vmap(f, **options)
@@ -115,7 +115,7 @@ class LoopsForward:
 
 @lifted
 class CarriesTheStart:
-    """Breaks OBJ-7d: a module that is carried is afterwards what it was before."""
+    """Breaks OBJ-7d: after the loop, a carried module has the state from before the loop."""
 
     def scan(f, **options):
         looped = nnx.scan(f, **options)
@@ -134,7 +134,7 @@ class CarriesTheStart:
 
 @lifted
 class ForgetsMomentum:
-    """Breaks OBJ-7e: the state of the transformation stays what it was at first."""
+    """Breaks OBJ-7e: `update` does not change the state of the gradient transformation."""
 
     class Optimizer(nnx.Optimizer):
         def update(self, model, grads, /, **kwargs):
@@ -145,7 +145,7 @@ class ForgetsMomentum:
 
 @lifted
 class NamesNoMoments:
-    """Breaks OBJ-7e: what is kept for a parameter has none of its names."""
+    """Breaks OBJ-7e: the optimizer's variables have no names for their axes."""
 
     class Optimizer(nnx.Optimizer):
         def __init__(self, model, tx, *, wrt):

@@ -302,7 +302,7 @@ class TakesOverValues:
 
 @of_objects
 class CountsForward:
-    """Breaks OBJ-5r: a negative index of what is written counts from the start."""
+    """Breaks OBJ-5r: a write to a negative index counts from the start."""
 
     class Param(nnx.Param):
         def __setitem__(self, index, value):
@@ -330,7 +330,7 @@ class EqualsItselfAlone:
 
 @of_objects
 class DeniesItsEquality:
-    """Breaks OBJ-5u: `!=` is what Python makes of `==`."""
+    """Breaks OBJ-5u: `!=` is Python's negation of `==`."""
 
     class Param(nnx.Param):
         __ne__ = object.__ne__

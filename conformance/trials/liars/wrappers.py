@@ -83,7 +83,7 @@ def _paths(wrapper):
 
 @of_bridge
 class NewVariablesAreForgotten:
-    """Breaks BRG-9b: what a call makes beside the variables that are there is gone after it."""
+    """Breaks BRG-9b: variables that a call adds to existing ones are deleted after it."""
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
@@ -250,7 +250,7 @@ class DoubledInside:
 
 @of_bridge
 class NoWayBack:
-    """Breaks BRG-7k: what changes in an object that is wrapped twice is lost."""
+    """Breaks BRG-7k: changes to an object that is wrapped twice are lost."""
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, mutable=None, **kwargs):
@@ -293,7 +293,7 @@ class ForgetsMeshes:
 
 @of_bridge
 class OpensBoxes:
-    """Breaks BRG-8b: what a wrapper makes lies in its collections without a box."""
+    """Breaks BRG-8b: a wrapper stores its new variables without boxes."""
 
     class ToLinen(bridge.ToLinen):
         def __call__(self, *args, **kwargs):
@@ -345,7 +345,7 @@ class LinenOnly:
         return meta.with_partitioning(initializer, names, mesh)
 
 
-# ---------------------------------------------------------------- methods, and what is missing
+# ---------------------------------------------------------------- methods, and missing variables
 
 
 def _has_variables(wrapper):
@@ -354,7 +354,7 @@ def _has_variables(wrapper):
 
 @of_bridge
 class StartsByTheCall:
-    """Breaks BRG-7m: the variables are those of `__call__`, whatever the method."""
+    """Breaks BRG-7m: `__call__` makes the variables, whatever the method."""
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, method=None, **kwargs):

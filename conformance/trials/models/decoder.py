@@ -17,7 +17,7 @@ VOCABULARY, WIDTH, HIDDEN, BATCH, LENGTH = 64, 16, 32, 8, 4
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a bug changes."""
+    """The options that a bug changes."""
 
     layers: int = 2
     scanned: bool = True

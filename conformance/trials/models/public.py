@@ -69,7 +69,7 @@ def first_state(mesh, key):
 
 
 def parallel_step(state, images, *, synced=True, averaged=True, told=False, half=False):
-    """One step in `shard_map`; `synced` and `averaged` are what is easily forgotten."""
+    """One step in `shard_map`; users easily forget the two steps of `synced` and `averaged`."""
     module = ResNet("data" if synced else None)
 
     def local(state, images):
@@ -112,7 +112,7 @@ def residual(more=None, **options):
 
 @dataclasses.dataclass(frozen=True)
 class LanguageOptions:
-    """What a bug changes."""
+    """The options that a bug changes."""
 
     table: tuple | None = ("model", None)
     query: tuple = (None, "model", None)
@@ -183,7 +183,7 @@ def language(more=None, **options):
 
 @dataclasses.dataclass(frozen=True)
 class VisionOptions:
-    """What a bug changes."""
+    """The options that a bug changes."""
 
     up: tuple = ("embed", "mlp")
     down: tuple = ("mlp", "embed")
@@ -259,7 +259,7 @@ def vision(more=None, rules=VISION_RULES, **options):
 
 @dataclasses.dataclass(frozen=True)
 class GemmaOptions:
-    """What a bug changes: a sharding configuration, and sizes."""
+    """The options that a bug changes: a sharding configuration, and sizes."""
 
     table: tuple | None = ("tensor", "fsdp")
     query: tuple = ("tensor", "fsdp", None)
@@ -337,7 +337,7 @@ def gemma(more=None, **options):
 
 @dataclasses.dataclass(frozen=True)
 class DecoderOptions:
-    """What a bug changes."""
+    """The options that a bug changes."""
 
     up: tuple = ("embed", "mlp")
     down: tuple = ("mlp", "embed")

@@ -1,4 +1,4 @@
-"""`scutch model A compare B` tells what differs between two models, and nothing but that."""
+"""`scutch model A compare B` tells the differences between two models, and nothing else."""
 
 import dataclasses
 import json

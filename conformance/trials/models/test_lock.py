@@ -1,4 +1,4 @@
-"""`scutch model lock` keeps layout and cost of a step, and explains what changes them."""
+"""`scutch model lock` keeps layout and cost of a step, and explains their changes."""
 
 import json
 from importlib.util import find_spec

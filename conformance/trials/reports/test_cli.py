@@ -1,4 +1,4 @@
-"""The command `scutch`: what it prints, and what it exits with."""
+"""The command `scutch`: its output and its exit codes."""
 
 import os
 import re

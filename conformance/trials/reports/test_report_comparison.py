@@ -1,4 +1,4 @@
-"""What changed, and what a gate must refuse."""
+"""The changes between two reports, and the changes that a gate must refuse."""
 
 import pytest
 from scutch.report import VERDICTS, Counterexample, Product, compare

@@ -1,4 +1,4 @@
-"""What tools get of a report: SARIF, and the annotations and the summary of a job of GitHub's.
+"""A report for tools: SARIF, and the annotations and the summary of a GitHub job.
 
 `sarif-2.1.0-part.json` is the part of SARIF's schema that is used. The whole one, from its standard
 at OASIS, is tried too where `SARIF_SCHEMA` names the file.
@@ -113,7 +113,7 @@ def test_a_place_in_no_file_is_refused(tmp_path):
 
 
 def unescaped(text):
-    """What the runner of GitHub's jobs makes of an escaped text."""
+    """The text that the runner of GitHub's jobs reads from an escaped text."""
     for escape, character in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n")):
         text = text.replace(escape, character)
     return text.replace("%25", "%")

@@ -1,4 +1,4 @@
-"""The static site, as text: what is escaped, what is linked, what is written."""
+"""The static site, as text: its escapes, its links and its files."""
 
 import re
 from dataclasses import replace
@@ -20,7 +20,7 @@ def pages(reference, flax, entries):
 
 
 class Links(HTMLParser):
-    """Everything that a page could load, run or lead to, and what it quotes."""
+    """Everything that a page could load, run or lead to, and the texts that it quotes."""
 
     def __init__(self, page):
         super().__init__()
@@ -126,7 +126,7 @@ def test_harm_in_any_field_is_escaped(report):
 @example("\n</code></pre><script>")
 @example("&lt; &#60; {{ style }} {% raw %}")
 def test_whatever_an_implementation_says_is_shown_as_it_is(report, anything):
-    """A page quotes any text literally, but for what cannot be seen, and can be stored."""
+    """A page quotes any text literally except invisible characters, and can be encoded in UTF-8."""
     run = report(
         {
             "boxes/all/b-1": {

@@ -65,7 +65,7 @@ def test_a_missing_requirement_is_absent(report):
 
 
 def test_what_no_longer_fails_is_a_root_cause_and_what_is_untested_is_none(report):
-    """As the judge counts: whatever keeps a run from conforming, but for what follows from it."""
+    """As the judge counts: every verdict that keeps a run from conforming, except consequences."""
     column = matrix(
         [report({f"boxes/all/b-{i}": verdict for i, verdict in enumerate(VERDICTS)})]
     ).columns[0]

@@ -1,4 +1,4 @@
-"""What only the reference promises of the bridge's variables; the rest is for the judge."""
+"""Promises about the bridge's variables that only the reference makes; the judge tests the rest."""
 
 import copy
 import pickle
@@ -80,7 +80,7 @@ def test_the_hooks_of_an_axis_run():
 
 
 def test_what_cannot_cross_is_refused():
-    """The error shows what was tried."""
+    """The error says why the value cannot cross."""
 
     class Bare(meta.Partitioned):
         def to_nnx_metadata(self):
@@ -97,7 +97,7 @@ def test_what_cannot_cross_is_refused():
 
 
 def test_a_wrapper_says_what_lies_in_its_collections():
-    """By default the boxes of variables; or what its function makes of them."""
+    """The collections hold boxes of variables by default, or the results of `metadata_fn`."""
 
     class Scale(nnx.Module):
         def __init__(self):

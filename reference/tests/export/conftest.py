@@ -1,4 +1,4 @@
-"""The two ways to export, for tests of both; that of TensorFlow where TensorFlow is installed."""
+"""The two ways to export, for tests of both; the one by TensorFlow only where it is installed."""
 
 import importlib.util
 import json
@@ -44,7 +44,7 @@ def tensorflow():
 
 @pytest.fixture(scope="module")
 def in_new_process(tmp_path_factory):
-    """Runs a program in a new process, on eight devices; returns what it printed as JSON.
+    """Runs a program in a new process, on eight devices; returns the JSON that it printed.
 
     With `ours=False` the process finds neither the reference nor the judge.
     """

@@ -1,4 +1,4 @@
-"""The export guide runs as a reader would run it, and what it claims holds."""
+"""The export guide runs as a reader would run it, and its claims hold."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What a `JaxModule` does on both backends, beside what the laws of EXP ask."""
+"""Tests of `JaxModule` on both backends, beside the laws of EXP."""
 
 import logging
 import pickle
@@ -100,7 +100,7 @@ def test_keys_and_tracers_are_no_parameters(backend):
     ],
 )
 def test_arguments_that_do_not_fit_are_shown(backend, options, error, text):
-    """The message has the argument and what was expected."""
+    """The message has the wrong argument and the expectation."""
     with pytest.raises(error, match=text):
         JaxModule(params(), apply, **{"export_version": backend, **options})
 

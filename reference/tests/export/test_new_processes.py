@@ -1,4 +1,4 @@
-"""What was saved is served by a new process that has none of our packages."""
+"""A new process that has none of our packages serves the saved models."""
 
 import importlib.util
 
@@ -150,7 +150,7 @@ KINDS = [
 
 @pytest.fixture(scope="module")
 def exported(in_new_process, tmp_path_factory):
-    """A folder of all that was exported, by one process, and what is expected of it."""
+    """A folder of models that one process exported, and the results that they should give."""
     folder = tmp_path_factory.mktemp("exported")
     names = [kind.name for kind in KINDS]
     return folder, in_new_process(EXPORTED, folder, *names, ours=True)

@@ -1,4 +1,4 @@
-"""What user code for Linen does beyond the laws: modules in fields, captured outputs, functions."""
+"""User code for Linen beyond the laws: modules in fields, captured outputs, functions."""
 
 import dataclasses
 
@@ -102,7 +102,7 @@ def test_a_method_is_lifted_where_it_is_written():
 
 @pytest.mark.parametrize("lift", [nn.jit, nn.remat])
 def test_a_function_is_lifted_over_a_module_with_setup(lift):
-    """What setup makes is there inside, once; as a decorator of a method too."""
+    """The lifted function uses the submodule that `setup` made, also as a decorator of a method."""
 
     class Model(nn.Module):
         def setup(self):
@@ -122,7 +122,7 @@ def test_a_function_is_lifted_over_a_module_with_setup(lift):
 
 @pytest.mark.parametrize("lift", [nn.jit, nn.remat])
 def test_a_function_is_lifted_in_setup(lift):
-    """It makes variables where setup does; what it calls can be called again outside."""
+    """The function can make variables, and the module that it calls can be called again outside."""
 
     class Model(nn.Module):
         def setup(self):
@@ -170,7 +170,7 @@ def test_a_field_may_follow_from_others(lift):
 
 @pytest.mark.parametrize("lift", [plain, nn.jit, nn.remat, loop])
 def test_a_loop_shares_and_carries_what_a_lift_inside_it_makes(lift):
-    """Parameters are made once, and what is carried starts with the value it is made with."""
+    """Parameters are made once, and a carried variable starts with its initial value."""
 
     class Inner(nn.Module):
         @nn.compact
@@ -257,7 +257,7 @@ def test_setup_is_told_what_is_missing():
 
 
 def test_remat_shows_the_collections_and_streams_that_are_asked_for():
-    """What is not asked for is not there inside."""
+    """Collections and streams that are not asked for are absent inside."""
 
     class Model(nn.Module):
         @nn.compact

@@ -1,4 +1,4 @@
-"""Lifted gradients, branches, loops and maps compute what JAX computes, on Flax as on ours."""
+"""Lifted gradients, branches, loops and maps compute the same as JAX, on Flax as on ours."""
 
 import importlib
 
@@ -39,7 +39,7 @@ def run(model, x=X):
 
 
 def dense(variables, x):
-    """What the dense layer computes."""
+    """The output of the dense layer."""
     params = variables["params"]["Dense_0"]
     return x @ params["kernel"] + params["bias"]
 
@@ -176,7 +176,7 @@ def test_a_loop_goes_on_as_long_as_its_condition_holds(nn):
 
 
 def test_variables_are_mapped_on_the_way_in_and_out(nn):
-    """What lies in the collection is the transposed kernel."""
+    """The collection holds the transposed kernel."""
 
     def turned(collections):
         return jax.tree.map(jnp.transpose, collections)
@@ -215,7 +215,7 @@ def test_an_axis_is_named_without_moving_an_array(nn):
 
 
 def test_scans_are_nested_and_computed_again(nn):
-    """Parameters have an axis for each scan, and the output is that of the loop."""
+    """Parameters have an axis for each scan, and the output equals the loop's."""
 
     class Deep(nn.Module):
         @nn.compact
@@ -281,7 +281,7 @@ def test_an_option_is_given_once(nn):
 
 
 def test_names_are_folded_and_calls_are_named(nn):
-    """Neither changes what is computed without random numbers."""
+    """Neither changes an output that needs no random numbers."""
 
     class Named(nn.Module):
         @nn.compact
@@ -307,6 +307,6 @@ def test_arguments_reach_a_module_with_folded_keys_by_name(nn):
 
 
 def test_outside_a_module_there_is_none():
-    """The error says what to pass."""
+    """The error asks for the argument `module`."""
     with pytest.raises(errors.ModuleError, match="pass module="):
         linen.partitioning.param_with_axes("w", linen.initializers.ones, (2,), axes=("a",))

@@ -1,4 +1,4 @@
-"""What compiled functions of objects keep, refuse and cost (JIT-2 to JIT-9)."""
+"""Compiled functions of objects: their memory, refusals and costs (JIT-2 to JIT-9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that users of Flax 0.12 know: each does what Flax's does, where Flax is installed."""
+"""Names that users of Flax 0.12 know: each works as in Flax, where Flax is installed."""
 
 import warnings
 
@@ -12,7 +12,7 @@ from scutch_reference import bridge, errors, nnx as ours
 
 @pytest.fixture(params=["reference", "flax"])
 def nnx(request):
-    """The reference, then Flax: a test that takes this says what is the same in both."""
+    """The reference, then Flax: a test with this fixture holds for both."""
     if request.param == "reference":
         return ours
     flax = pytest.importorskip("flax", reason="Flax, which is compared, is not installed")
@@ -78,7 +78,7 @@ def test_map_makes_a_copy_with_other_leaves(nnx):
 
 
 def test_call_runs_a_method_in_functional_form(nnx):
-    """What it did is in the state that comes back; here, what it is called on stays."""
+    """The returned state has the method's changes; in the reference, the object itself has not."""
 
     class Counter(nnx.Module):
         def __init__(self):
@@ -171,7 +171,7 @@ def test_a_context_sees_what_its_splits_share(nnx):
 
 
 def test_compat_has_the_functions_of_nnx():
-    """Since what they ask for is on anyway."""
+    """`nnx.compat` needs no variants, since `nnx` has the compatible options by default."""
     assert ours.compat.split is ours.split
     assert ours.compat.jit is ours.jit
 
@@ -217,7 +217,7 @@ def test_a_prefix_says_the_axis_of_each_leaf(nnx, by):
 
 
 def test_a_prefix_of_an_object_goes_by_paths_from_the_root():
-    """Also at a further occurrence of what is shared; what no filter takes is an error."""
+    """Also at a further occurrence of a shared object; a variable without a filter is an error."""
     m = model(ours)
     stacked = ours.map(lambda path, v: v.replace(jnp.stack([v.get_raw_value()] * 3)), m)
     axes = ours.prefix({"m": stacked}, {ours.PathContains("m"): 0})
@@ -250,7 +250,7 @@ def test_transform_metadata_takes_a_name_off_and_puts_it_on(nnx):
 
 
 def test_view_copies_a_model_for_another_mode(nnx):
-    """By `set_view`; arrays are shared, and what no module takes is refused."""
+    """By `set_view`; arrays are shared, and an option that no module takes is refused."""
     m = nnx.Dict(
         dropout=nnx.Dropout(0.5, deterministic=False), norm=nnx.BatchNorm(2, rngs=nnx.Rngs(0))
     )
@@ -368,7 +368,7 @@ def test_abstract_variables_get_the_shardings_that_they_ask_for(nnx):
 
 
 def test_what_is_concrete_or_has_no_mesh_is_not_made_abstract():
-    """Nor is what asks for nothing; the mesh of the variable counts as well."""
+    """A bare shape stays as it is, too; a variable's own mesh counts as well."""
     bare, asks = ours.Param(jnp.ones(4)), {"out_sharding": ("a",), "eager_sharding": False}
     struct = jax.ShapeDtypeStruct((4,), jnp.float32)
     tree = {"bare": bare, "open": ours.Param(struct, **asks), "own": None, "x": struct}
@@ -477,7 +477,7 @@ def test_cached_partial_binds_objects(nnx):
     ids=str,
 )
 def test_both_forms_of_jit_refuse_alike(options):
-    """With the function, and as a decorator: what `jax.jit` refuses."""
+    """`jit(function, **options)` and `jit(**options)` refuse the options that `jax.jit` refuses."""
 
     def function(x):
         return x
@@ -501,7 +501,7 @@ def test_both_forms_of_jit_refuse_alike(options):
     ],
 )
 def test_both_forms_of_a_transformation_refuse_alike(name, options, refused):
-    """Options that it has not; and what is no function, also where JAX would look at it later."""
+    """Both forms refuse wrong options, and refuse an argument that is no function at once."""
     transformation = getattr(ours, name)
     given = {"in_specs": None, "out_specs": None} if name == "shard_map" else {}
     for apply in (

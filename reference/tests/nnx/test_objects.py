@@ -199,7 +199,7 @@ def test_streams_are_reproducible_and_independent():
     keys = [one() for _ in range(5)] + [one.fork()() for _ in range(2)]
     assert len({tuple(np.asarray(jax.random.key_data(key))) for key in keys}) == 7
     drawn = []
-    for _ in range(2):  # What a split drew stays drawn.
+    for _ in range(2):  # The second split draws other keys.
         with nnx.split_rngs(one, splits=3):
             drawn.extend(nnx.vmap(lambda rngs: rngs.uniform())(one))
         assert one.default.key.shape == ()
@@ -269,7 +269,7 @@ def apply(definition, state, x):
 
 
 def test_definitions_and_states_go_in_and_out_of_plain_jit():
-    """Alone and inside other trees; what comes out is the same definition (OBJ-1)."""
+    """Alone and inside other trees; the definition that comes out is the same object (OBJ-1)."""
     model, definition, state = split_model()
     assert jax.tree.leaves(definition) == []
     out, (again, new) = jax.jit(apply)(definition, state, jnp.ones(2))

@@ -68,7 +68,7 @@ def test_a_rematerialized_program_is_the_program(seed, programs):
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds, program=seeds, steps=st.integers(1, 3))
 def test_every_change_between_calls_is_seen(seed, program, steps):
-    """Whatever happens to an object between two calls, the second call works on what it is."""
+    """Whatever happens to an object between two calls, the second call sees its current state."""
     root = worlds.world(seed)
     identity = nnx.jit(lambda root: nnx.clone(root))
     identity(root)

@@ -116,7 +116,7 @@ def test_a_lift_without_a_partition_name_leaves_a_new_axis_unnamed(axis, names):
 @pytest.mark.parametrize("lift", ["vmap", "scan"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_a_lift_without_a_partition_name_takes_an_entry_off_inside(lift, axis):
-    """Inside there is one name for each axis; outside the names are what they were."""
+    """Inside there is one name for each axis; outside the names do not change."""
     w = nnx.Param(jnp.ones((2, 3, 4)), out_sharding=("a", "b", "c"), eager_sharding=False)
     model, seen = nnx.Dict(w=w), []
 
@@ -237,7 +237,7 @@ def test_rows_keep_the_layout_of_their_indices_on_explicit_axes(spec, table):
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_every_other_layer_takes_inputs_on_explicit_axes(spec):
-    """Linear maps, normalizations and products compute what they compute on one device."""
+    """Linear maps, normalizations and products compute the same as on one device."""
     mesh, plain = mesh_of(AxisType.Explicit), jnp.arange(64.0).reshape(8, 8) % 7
     layers = {
         "Linear": lambda x: nnx.Linear(8, 8, rngs=nnx.Rngs(0))(x),

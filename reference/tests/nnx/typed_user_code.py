@@ -1,7 +1,7 @@
 """User code as a type checker sees it: `test_types.py` checks this file, strictly.
 
-A decorated function keeps its parameters and its output, with options and without; what is no
-argument of it is an error, which the comments that ignore it make an error where it is none.
+A decorated function keeps its parameters and its output, with options and without. A wrong argument
+is an error: each is marked with `type: ignore`, and an unused `type: ignore` fails the check.
 """
 
 from typing import Any, assert_type
@@ -33,7 +33,7 @@ class Counter(nnx.Module):
 
 
 def loss(model: nnx.Module, x: float) -> float:
-    """What is differentiated."""
+    """The function that is differentiated."""
     return x
 
 
