@@ -66,6 +66,7 @@ def test_an_interruption_is_told_in_one_line(options, monkeypatch, capsys):
     def interrupted(*options):
         raise KeyboardInterrupt
 
+    monkeypatch.setenv("SCUTCH_COMMAND", "ci/conformance")  # which it would leave set
     monkeypatch.setattr(conformance, "judge", interrupted)
     monkeypatch.setattr(conformance, "judge_all", interrupted)
     assert conformance.main(options) == 2

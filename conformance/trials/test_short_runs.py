@@ -61,12 +61,12 @@ def test_quick_judges_a_choice_unless_requirements_are_named():
 
 
 def test_quick_judges_all_of_an_implementation_that_claims_little(tmp_path):
-    (tmp_path / "rules.py").write_text(
+    (tmp_path / "resolving.py").write_text(
         "from scutch import flax_shaped\n"
         "claims = ['logical.logical_to_mesh_axes']\n"
         "implementation = flax_shaped('scutch_reference.logical', version='1', claims=claims)\n"
     )
-    run = settle(str(tmp_path / "rules.py"), isolate=False, profile="quick")
+    run = settle(str(tmp_path / "resolving.py"), isolate=False, profile="quick")
     assert run.wanted == run.chosen.keys() >= {row.id for row in catalogue.select([RULES])}
 
 

@@ -66,7 +66,9 @@ def test_an_added_axis_is_named_at_its_index(subject, box, index, name):
 
 def _meant(names):
     """Names with the mesh axis itself for a tuple of one, as JAX may write them in a spec."""
-    return tuple(name[0] if isinstance(name, tuple) and len(name) == 1 else name for name in names)
+    return tuple(
+        name[0] if isinstance(name, tuple) and len([*name]) == 1 else name for name in names
+    )
 
 
 @requirement("metadata/box-axes/removing-takes-the-name")
