@@ -160,7 +160,7 @@ class Beside:
 
 
 # Twenty more, chosen after the judge was finished. Six are boxes; the others are in
-# `public_pieces.py`.
+# `pieces`.
 
 
 class Integers(Proposed):
@@ -244,7 +244,7 @@ class Weight(Plain):
 
 
 # Twenty more, chosen after the laws were mended. Six are boxes; the others are in
-# `public_pieces.py`.
+# `pieces`.
 
 
 class Placed(Proposed):

@@ -5,7 +5,7 @@ from scutch.catalogue import select
 from scutch.judging import suite
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import ROOTS, rule
-from trials.public_pieces import PIECES
+from trials.pieces import PIECES
 
 
 @pytest.mark.parametrize("piece", PIECES, ids=lambda piece: piece.implementation.name)
