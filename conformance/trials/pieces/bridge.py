@@ -1,9 +1,11 @@
 """Copies of the bridge; the reference stands in the place of Flax around them."""
 
+import re
 import threading
 from collections.abc import Mapping
 
 import jax
+from flax import traverse_util
 from scutch.adapters.reference import implementation as reference
 from trials.pieces.making import piece
 
@@ -381,10 +383,126 @@ def copying():
     return piece("copying-wrapper", ("bridge/variables/*",), 9, beside=needs, bridge=claims)
 
 
+def snake_case():
+    """Registries by convention: the collection of `MoeLoss` is `moe_loss`, as of Django.
+
+    It claims the registry.
+    """
+    nnx = reference.nnx
+    types = {
+        "params": nnx.Param,
+        "batch_stats": nnx.BatchStat,
+        "cache": nnx.Cache,
+        "intermediates": nnx.Intermediate,
+    }
+    names = {typ: name for name, typ in types.items()}
+    lock = threading.RLock()
+
+    def register(name, typ, overwrite=False):
+        with lock:
+            if name in types and not overwrite:
+                raise ValueError(f"{name!r} is the name of {types[name]}, and was given to {typ}")
+            names.pop(types.pop(name, None), None)
+            types.pop(names.pop(typ, None), None)
+            types[name], names[typ] = typ, name
+
+    def variable_type(name):
+        with lock:
+            if name not in types:
+                register(name, type(name, (nnx.Variable,), {}))
+            return types[name]
+
+    def variable_type_name(typ):
+        with lock:
+            if typ not in names:
+                register(re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", typ.__name__).lower(), typ)
+            return names[typ]
+
+    def sort(types):
+        return sorted(types, key=lambda typ: -len(typ.mro()))
+
+    claims = {
+        "variable_type": variable_type,
+        "variable_type_name": variable_type_name,
+        "register_variable_name_type_pair": register,
+        "sort_variable_types": sort,
+    }
+    convicted = {
+        "bridge/registry/names-and-types-invert": (
+            "Flax's documents say that a type without a name gets that of its class, letter by "
+            "letter"
+        )
+    }
+    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
+    return piece(
+        "snake_case-registry", ("bridge/registry/*",), 1, convicted, beside=needs, bridge=claims
+    )
+
+
+def flattened():
+    """Converters by `flax.traverse_util`: trees are flattened to paths, and nested again.
+
+    It claims the conversions of trees. `flatten_dict` knows dictionaries, frozen ones among them,
+    and no other mapping.
+    """
+    bridge = reference.bridge
+
+    def collection_of(path):
+        if not isinstance(path[0], jax.tree_util.DictKey):
+            raise ValueError(f"a path begins with the name of a collection, not with {path[0]}")
+        return str(path[0].key)
+
+    def to_attributes(collections):
+        flat, origin = {}, {}
+        for collection, tree in collections.items():
+            for path, given in traverse_util.flatten_dict(tree).items():
+                if path in flat:
+                    raise ValueError(f"{path} is in {origin[path]!r} and in {collection!r}")
+                flat[path], origin[path] = bridge.to_nnx_var(collection, given), collection
+        for path in flat:
+            for end in range(1, len(path)):
+                if path[:end] in flat:
+                    above = path[:end]
+                    raise ValueError(
+                        f"{above} is a variable in {origin[above]!r}, and a layer of {path} in "
+                        f"{origin[path]!r}"
+                    )
+        return traverse_util.unflatten_dict(flat)
+
+    def to_collections(attributes):
+        flat = {}
+        for path, variable in traverse_util.flatten_dict(attributes).items():
+            if not isinstance(variable, reference.nnx.Variable):
+                raise ValueError(f"{variable!r} at {path} is no variable")
+            collection = bridge.variable_type_name(type(variable))
+            flat[collection, *path] = bridge.to_linen_var(variable)
+        return traverse_util.unflatten_dict(flat)
+
+    around = "variable_type variable_type_name NNXMeta is_vanilla_variable to_linen_var to_nnx_var"
+    claims = {
+        **{name: getattr(bridge, name) for name in around.split()},
+        "get_col_name": collection_of,
+        "linen_vars_to_nnx_attrs": to_attributes,
+        "nnx_attrs_to_linen_vars": to_collections,
+    }
+    convicted = {
+        "bridge/trees/any-mapping-is-accepted": (
+            "Flax's documents type collections as mappings: a mapping of another class is refused "
+            "here, or taken for a variable"
+        )
+    }
+    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": reference.nnx}
+    return piece(
+        "traverse_util-converter", ("bridge/trees/*",), 1, convicted, beside=needs, bridge=claims
+    )
+
+
 PIECES = (
     flax_registry(), maxtext_wrappers(),
     # Chosen after the judge was mended for the first.
     flax_two_tables(), unboxing(),
     # Chosen after it was mended for these, too.
     decorated(), copying(),
+    # Chosen after it was mended for these of the third set, too.
+    snake_case(), flattened(),
 )  # fmt: skip

@@ -475,6 +475,154 @@ def functorch():
     )  # fmt: skip
 
 
+def shim():
+    """Shims over the older `shard_map`: the mesh and both specs by position or name.
+
+    It claims `shard_map` with `check_vma`, for a function that is called by position.
+    """
+
+    def shard_map(function=None, mesh=None, in_specs=None, out_specs=None, check_vma=True):
+        if function is None:
+            return functools.partial(
+                shard_map, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma
+            )
+        lifted = jax.shard_map(
+            function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=check_vma
+        )
+        return functools.wraps(function)(lambda *args: lifted(*args))
+
+    return piece(
+        "shard_map-shim", LIFTS, 1, lacks=without("shard_map", "axis_names", "**"),
+        transforms={"shard_map": shard_map, "shard_map.check_vma": True},
+    )  # fmt: skip
+
+
+def forward():
+    """Libraries for a few parameters: gradients by forward differentiation, `jax.jacfwd`.
+
+    It claims `grad` and `value_and_grad` with `argnums` and `has_aux`.
+    """
+
+    def value_and_grad(function, argnums=0, has_aux=False):
+        @functools.wraps(function)
+        def lifted(*args, **kwargs):
+            def scalar(*args):
+                result = function(*args, **kwargs)
+                value, aux = result if has_aux else (result, None)
+                if jax.numpy.shape(value) or not jax.numpy.isrealobj(value):
+                    raise TypeError(f"a gradient is of a real number, and not of {value}")
+                if not jax.numpy.issubdtype(jax.numpy.result_type(value), jax.numpy.floating):
+                    raise TypeError(f"a gradient is of a number of floating point, not of {value}")
+                return value, (value, aux)
+
+            grads, (value, aux) = jax.jacfwd(scalar, argnums=argnums, has_aux=True)(*args)
+            return ((value, aux) if has_aux else value), grads
+
+        return lifted
+
+    def grad(function, argnums=0, has_aux=False):
+        lift = value_and_grad(function, argnums, has_aux)
+
+        @functools.wraps(function)
+        def lifted(*args, **kwargs):
+            value, grads = lift(*args, **kwargs)
+            return (grads, value[1]) if has_aux else grads
+
+        return lifted
+
+    lacking = ("holomorphic", "allow_int", "reduce_axes")
+    return piece(
+        "forward-grad", LIFTS, 1,
+        lacks=without("grad", *lacking) + without("value_and_grad", *lacking),
+        transforms={"grad": grad, "value_and_grad": value_and_grad},
+    )  # fmt: skip
+
+
+def checked():
+    """Checkers of arguments, as of jaxtyping: what is neither an array nor a number is refused.
+
+    It claims `jit` without static arguments and stages, `vmap`, and `remat` without static ones.
+    """
+
+    def checking(lift):
+        def lifted(function=None, *args, **options):
+            if function is None:
+                return functools.partial(lifted, **options)
+            inner = lift(function, *args, **options)
+
+            @functools.wraps(function)
+            def call(*args, **kwargs):
+                for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
+                    if not isinstance(leaf, jax.typing.ArrayLike):
+                        at = jax.tree_util.keystr(path)
+                        raise TypeError(f"{leaf!r} at {at} is neither an array nor a number")
+                return inner(*args, **kwargs)
+
+            return call
+
+        return lifted
+
+    lifts = {"jit": jax.jit, "vmap": jax.vmap, "remat": jax.checkpoint}
+    return piece(
+        "jaxtyping-checked", LIFTS, 1, inputs=10,
+        lacks=without("jit", "static_argnums", "static_argnames", *STAGES)
+        + without("remat", "static_argnums"),
+        transforms={name: checking(lift) for name, lift in lifts.items()},
+    )  # fmt: skip
+
+
+class Dispatcher:
+    """A function that was compiled, as an object: what it wraps, and its options by names."""
+
+    def __init__(self, function, **options):
+        functools.update_wrapper(self, function)
+        self._compiled = jax.jit(function, **options)
+
+    def __get__(self, owner, cls=None):
+        return self if owner is None else functools.partial(self, owner)
+
+    def __call__(self, *args, **kwargs):
+        return self._compiled(*args, **kwargs)
+
+    def lower(self, *args, **kwargs):
+        return self._compiled.lower(*args, **kwargs)
+
+    def trace(self, *args, **kwargs):
+        return self._compiled.trace(*args, **kwargs)
+
+    def eval_shape(self, *args, **kwargs):
+        return self._compiled.eval_shape(*args, **kwargs)
+
+
+def dispatcher():
+    """Numba, `Dispatcher`: the decorator gives an object, which is called and has the stages.
+
+    It claims `jit` with `static_argnames`, `donate_argnames`, `keep_unused` and `inline`.
+    """
+
+    def jit(
+        function=None,
+        *,
+        static_argnames=None,
+        donate_argnames=None,
+        keep_unused=False,
+        inline=False,
+    ):
+        options = {
+            "static_argnames": static_argnames, "donate_argnames": donate_argnames,
+            "keep_unused": keep_unused, "inline": inline,
+        }  # fmt: skip
+        if function is None:
+            return functools.partial(jit, **options)
+        return Dispatcher(function, **options)
+
+    claimed = {"static_argnames", "donate_argnames", "keep_unused", "inline"}
+    return piece(
+        "numba-Dispatcher", LIFTS, 1,
+        lacks=without("jit", *{*UNDOCUMENTED} - claimed), transforms={"jit": jit},
+    )  # fmt: skip
+
+
 PIECES = (
     equinox_filter_jit(), equinox_filter_vmap(), equinox_filter_grad(), equinox_filter_checkpoint(),
     plain_jax(), haliax_named_jit(), penzai_variable_jit(),
@@ -482,4 +630,6 @@ PIECES = (
     haiku(), chex(), oryx(), objax(),
     # Chosen after it was mended for these, too.
     timed(), converting(), compiled_once(), functorch(),
+    # Chosen after it was mended for these of the third set, too.
+    shim(), forward(), checked(), dispatcher(),
 )  # fmt: skip

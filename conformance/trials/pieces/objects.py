@@ -1,6 +1,8 @@
 """Helpers for objects and states; the reference stands in the place of the library around them."""
 
+import collections
 import copy
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -360,10 +362,121 @@ def records():
     )  # fmt: skip
 
 
+def deep_merge():
+    """Libraries for configurations, `deep_update`: dictionaries are merged, and the rest replaced.
+
+    It claims `merge_state`, on states.
+    """
+    nnx = reference.nnx
+
+    def merged(one, other):
+        both = dict(one)
+        for key, part in other.items():
+            inner = isinstance(part, Mapping) and isinstance(both.get(key), Mapping)
+            both[key] = merged(both[key], part) if inner else part
+        return both
+
+    def merge(*states):
+        return nnx.State(functools.reduce(merged, states, {}))
+
+    convicted = {
+        "objects/states/path-through-leaf-is-refused": (
+            "a variable takes the place of all that is under its path, or is lost itself, and "
+            "nobody is told"
+        )
+    }
+    around = f"{OBJECTS} State to_flat_state from_flat_state filter_state split_state"
+    return piece(
+        "deep-update", ("objects/states/*",), 1, convicted,
+        nnx=borrowed(around, merge_state=merge),
+    )  # fmt: skip
+
+
+def strict_restore():
+    """Orbax, `restore` without partial restoring: just the paths of the state, no more, no fewer.
+
+    It claims `to_pure_dict` and `replace_by_pure_dict`. A text may stand for an integer key.
+    """
+    nnx = reference.nnx
+
+    def to_dict(state):
+        tree = {}
+        for path, leaf in nnx.to_flat_state(state):
+            node = tree
+            for key in path[:-1]:
+                node = node.setdefault(key, {})
+            node[path[-1]] = leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
+        return tree
+
+    def paths(tree, above=()):
+        for key, part in tree.items():
+            if isinstance(part, Mapping):
+                yield from paths(part, (*above, key))
+            else:
+                yield (*above, key), part
+
+    def restore(state, tree):
+        left = dict(nnx.to_flat_state(state))
+        by_text = {tuple(map(str, path)): path for path in left}
+        found = []
+        for path, value in paths(tree):
+            own = path if path in left else by_text.get(tuple(map(str, path)))
+            if own not in left:
+                raise ValueError(f"the state has nothing at {path}")
+            found.append((own, left.pop(own), value))
+        if left:
+            raise ValueError(f"nothing is given for {next(iter(left))}")
+        for path, leaf, value in found:
+            node = state
+            for key in path[:-1]:
+                node = node[key]
+            node[path[-1]] = leaf.replace(value) if isinstance(leaf, nnx.Variable) else value
+
+    own = {"to_pure_dict": to_dict, "replace_by_pure_dict": restore}
+    return piece(
+        "orbax-strict-restore", ("objects/states/*",), 1,
+        nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state", **own),
+    )  # fmt: skip
+
+
+def breadth_first():
+    """Python, `ast.walk`: all nodes, those of each depth before those below; each is met once.
+
+    It claims `iter_graph`.
+    """
+    nnx = reference.nnx
+
+    def children(node):
+        if isinstance(node, nnx.Variable):
+            return []
+        if isinstance(node, nnx.Pytree):
+            return [*vars(node).items()]
+        return [*node.items()] if isinstance(node, Mapping) else [*enumerate(node)]
+
+    def walk(root):
+        left, met = collections.deque([((), root)]), {}
+        while left:
+            path, node = left.popleft()
+            kinds = nnx.Pytree | nnx.Variable | Mapping | list | tuple
+            if id(node) in met or not isinstance(node, kinds):
+                continue
+            met[id(node)] = node
+            yield path, node
+            left.extend(((*path, key), child) for key, child in children(node))
+
+    last = "a should: the example in Flax's documents of `iter_graph` prints the root last"
+    return piece(
+        "ast-walk", ("objects/walks/*",), 1, {"objects/walks/graph-ends-with-root": last},
+        nnx=borrowed(OBJECTS, iter_graph=walk),
+    )  # fmt: skip
+
+
 PIECES = (
     flax_flatten_dict(), equinox_partition(), penzai_select(), copied(), treex_filters(),
     # Chosen after the judge was mended for the first.
     flax_serialization(), torch_modules(),
     # Chosen after it was mended for these, too.
     joined_paths(), records(),
+    # Chosen after it was mended for these of the third set, too.
+    deep_merge(), strict_restore(), breadth_first(),
 )  # fmt: skip

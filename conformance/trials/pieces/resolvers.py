@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import enum
+import functools
 import re
 import threading
 from types import SimpleNamespace
@@ -604,10 +605,145 @@ def constraining():
     return piece("constraint-with-fallback", LOGICAL, 26, convicted, logical=claims)
 
 
+def memoised():
+    """Resolvers behind `functools.lru_cache`: rules and names are texts and tuples, which hash.
+
+    It claims the array form, as T5X has it, and the rules in context.
+    """
+    context = Rules()
+    cached = functools.lru_cache(by_priority)
+
+    def mesh_axes(names, given=None):
+        return cached(names, context.get() if given is None else given)
+
+    convicted = {
+        f"{RULES}lists-mean-tuples": (
+            "a should: a list of pairs means the tuple of them; here it is refused, as no list has "
+            "a hash"
+        )
+    }
+    claims = {
+        "logical_to_mesh_axes": mesh_axes,
+        "logical_axis_rules": context.during,
+        "set_logical_axis_rules": context.set,
+        "get_logical_axis_rules": context.get,
+    }
+    return piece("memoised-rules", LOGICAL, 1, convicted, logical=claims)
+
+
+def of_the_mesh():
+    """Configurations for meshes of any size: what a rule maps to and the mesh has not is dropped.
+
+    It claims the array form, which asks the mesh in context, and the form over trees on a mesh.
+    """
+
+    def kept(rules, axes):
+        for name, target in rules:
+            left = tuple(axis for axis in axes_of(target) if axis in axes)
+            if left or not axes_of(target):
+                yield name, left if isinstance(target, tuple | list) else target
+
+    def on(axes, names, rules):
+        checked = by_priority(names, rules)
+        return checked if not axes else by_priority(names, [*kept(rules, axes)])
+
+    def mesh_axes(names, rules=None):
+        return on(jax.sharding.get_abstract_mesh().axis_names, names, rules)
+
+    def shardings(tree, mesh, rules=None):
+        def sharding(spec):
+            return NamedSharding(mesh, on(mesh.axis_names, tuple(spec), rules))
+
+        return over_specs(sharding, tree)
+
+    claims = {"logical_to_mesh_axes": mesh_axes, "logical_to_mesh_sharding": shardings}
+    return piece("rules-of-the-mesh", LOGICAL, 1, logical=claims)
+
+
+def to_the_compiler():
+    """Trainers that trust XLA: a name without a rule is left to the compiler.
+
+    It claims the array form. The rules come first, as in T5X.
+    """
+
+    def mesh_axes(names, rules=None):
+        spec = by_priority(names, rules)
+        if spec is None:
+            return None
+        ruled = {name for name, _ in rules}
+        left = [isinstance(name, str) and name not in ruled for name in names]
+        return PartitionSpec(
+            *[UNCONSTRAINED if free else entry for free, entry in zip(left, spec, strict=True)]
+        )
+
+    convicted = {f"{RULES}unruled-names-are-unsharded": UNRULED}
+    return piece(
+        "left-to-compiler", LOGICAL, 1, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+    )
+
+
+def extending():
+    """Layers with rules of their own: the rules in a call stand before those in context.
+
+    It claims the array form, as T5X has it, and the rules in context.
+    """
+    rules = Rules()
+
+    def mesh_axes(names, given=()):
+        return by_priority(names, (*given, *rules.get()))
+
+    convicted = {
+        "metadata/logical-context/context-rules-are-used": (
+            "Flax's documents of `logical_to_mesh_axes` call the rules that are passed an override "
+            "of those in context, which hold here too"
+        )
+    }
+    context = {
+        "logical_axis_rules": rules.during,
+        "set_logical_axis_rules": rules.set,
+        "get_logical_axis_rules": rules.get,
+    }
+    return piece(
+        "extending-rules", LOGICAL, 1, convicted,
+        logical={"logical_to_mesh_axes": mesh_axes, **context},
+    )  # fmt: skip
+
+
+def trimmed():
+    """Caches by sharding: specs end with their last sharded axis, so that equal ones are equal.
+
+    It claims the array form, and the two forms over trees.
+    """
+
+    def mesh_axes(names, rules=None):
+        spec = by_priority(names, rules)
+        entries = [*spec] if spec is not None else []
+        while entries and entries[-1] is None:
+            entries.pop()
+        return None if spec is None else PartitionSpec(*entries)
+
+    def specs(tree, rules=None):
+        return over_specs(lambda spec: mesh_axes(tuple(spec), rules), tree)
+
+    convicted = {
+        f"{RULES}one-entry-per-name": (
+            "a should: the spec has an entry for each name, `None` at the end included"
+        )
+    }
+    claims = {
+        "logical_to_mesh_axes": mesh_axes,
+        "logical_to_mesh": specs,
+        "logical_to_mesh_sharding": shardings_by(mesh_axes),
+    }
+    return piece("trimmed-specs", LOGICAL, 1, convicted, logical=claims)
+
+
 PIECES = (
     t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers(),
     # Chosen after the judge was mended for the first.
     easylm(), big_vision(), gemma(), mesh_tensorflow(), etils(), scalax(),
     # Chosen after it was mended for these, too.
     prefixes(), fully_sharded(), candidates(), remaining(), merging(), constraining(),
+    # Chosen after it was mended for these of the third set, too.
+    memoised(), of_the_mesh(), to_the_compiler(), extending(), trimmed(),
 )  # fmt: skip
