@@ -435,7 +435,7 @@ def snake_case():
     }
     needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
     return piece(
-        "snake_case-registry", ("bridge/registry/*",), 1, convicted, beside=needs, bridge=claims
+        "snake_case-registry", ("bridge/registry/*",), 5, convicted, beside=needs, bridge=claims
     )
 
 
@@ -493,7 +493,7 @@ def flattened():
     }
     needs = {"meta": reference.meta, "logical": reference.logical, "nnx": reference.nnx}
     return piece(
-        "traverse_util-converter", ("bridge/trees/*",), 1, convicted, beside=needs, bridge=claims
+        "traverse_util-converter", ("bridge/trees/*",), 8, convicted, beside=needs, bridge=claims
     )
 
 

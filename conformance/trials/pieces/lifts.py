@@ -7,6 +7,7 @@ from typing import Any
 
 import equinox
 import jax
+import numpy
 from scutch.adapters.reference import implementation as reference
 from trials.pieces.making import piece
 
@@ -18,6 +19,9 @@ UNDOCUMENTED = (
 )  # fmt: skip
 
 STAGES = ("lower", "trace", "eval_shape")
+
+ARRAYS = jax.Array | numpy.ndarray | numpy.generic | bool | int | float | complex
+"""The types of arrays and numbers."""
 
 
 def without(function, *options):
@@ -491,8 +495,15 @@ def shim():
         )
         return functools.wraps(function)(lambda *args: lifted(*args))
 
+    # Not judged: `refuses/shard-map-of-arrays`. JAX stands between the law and the function there,
+    # and the judge takes its own passing over of an argument by name for an error of the function.
+    judged = (
+        "transformations/equals-jax/shard-map-of-arrays",
+        "transformations/options/shard-map-of-arrays[None]",
+        "transformations/refuses/lifts-of-arrays[option]",
+    )
     return piece(
-        "shard_map-shim", LIFTS, 1, lacks=without("shard_map", "axis_names", "**"),
+        "shard_map-shim", judged, 2, inputs=10, lacks=without("shard_map", "axis_names", "**"),
         transforms={"shard_map": shard_map, "shard_map.check_vma": True},
     )  # fmt: skip
 
@@ -509,7 +520,8 @@ def forward():
             def scalar(*args):
                 result = function(*args, **kwargs)
                 value, aux = result if has_aux else (result, None)
-                if jax.numpy.shape(value) or not jax.numpy.isrealobj(value):
+                real = isinstance(value, ARRAYS) and jax.numpy.isrealobj(value)
+                if not real or jax.numpy.shape(value):
                     raise TypeError(f"a gradient is of a real number, and not of {value}")
                 if not jax.numpy.issubdtype(jax.numpy.result_type(value), jax.numpy.floating):
                     raise TypeError(f"a gradient is of a number of floating point, not of {value}")
@@ -532,7 +544,7 @@ def forward():
 
     lacking = ("holomorphic", "allow_int", "reduce_axes")
     return piece(
-        "forward-grad", LIFTS, 1,
+        "forward-grad", LIFTS, 1, inputs=10,
         lacks=without("grad", *lacking) + without("value_and_grad", *lacking),
         transforms={"grad": grad, "value_and_grad": value_and_grad},
     )  # fmt: skip
@@ -553,7 +565,7 @@ def checked():
             @functools.wraps(function)
             def call(*args, **kwargs):
                 for path, leaf in jax.tree_util.tree_leaves_with_path((args, kwargs)):
-                    if not isinstance(leaf, jax.typing.ArrayLike):
+                    if not isinstance(leaf, ARRAYS):
                         at = jax.tree_util.keystr(path)
                         raise TypeError(f"{leaf!r} at {at} is neither an array nor a number")
                 return inner(*args, **kwargs)
@@ -564,7 +576,7 @@ def checked():
 
     lifts = {"jit": jax.jit, "vmap": jax.vmap, "remat": jax.checkpoint}
     return piece(
-        "jaxtyping-checked", LIFTS, 1, inputs=10,
+        "jaxtyping-checked", LIFTS, 5, inputs=10,
         lacks=without("jit", "static_argnums", "static_argnames", *STAGES)
         + without("remat", "static_argnums"),
         transforms={name: checking(lift) for name, lift in lifts.items()},
@@ -617,8 +629,17 @@ def dispatcher():
         return Dispatcher(function, **options)
 
     claimed = {"static_argnames", "donate_argnames", "keep_unused", "inline"}
+    # Not judged: `refuses/jit-of-arrays`. An empty tuple of shardings is wrong for JAX; the judge
+    # takes it for an option that is not given, and does not pass it on.
+    judged = (
+        "transformations/equals-jax/jit-of-arrays",
+        "transformations/options/jit-of-arrays*",
+        "transformations/options/lifts-of-arrays*",
+        "transformations/options/jit-of-objects[signature]",
+        "transformations/stages/jit-of-arrays",
+    )
     return piece(
-        "numba-Dispatcher", LIFTS, 1,
+        "numba-Dispatcher", judged, 3, inputs=10,
         lacks=without("jit", *{*UNDOCUMENTED} - claimed), transforms={"jit": jit},
     )  # fmt: skip
 

@@ -628,7 +628,7 @@ def memoised():
         "set_logical_axis_rules": context.set,
         "get_logical_axis_rules": context.get,
     }
-    return piece("memoised-rules", LOGICAL, 1, convicted, logical=claims)
+    return piece("memoised-rules", LOGICAL, 14, convicted, inputs=10, logical=claims)
 
 
 def of_the_mesh():
@@ -657,7 +657,7 @@ def of_the_mesh():
         return over_specs(sharding, tree)
 
     claims = {"logical_to_mesh_axes": mesh_axes, "logical_to_mesh_sharding": shardings}
-    return piece("rules-of-the-mesh", LOGICAL, 1, logical=claims)
+    return piece("rules-of-the-mesh", LOGICAL, 11, inputs=10, logical=claims)
 
 
 def to_the_compiler():
@@ -678,7 +678,12 @@ def to_the_compiler():
 
     convicted = {f"{RULES}unruled-names-are-unsharded": UNRULED}
     return piece(
-        "left-to-compiler", LOGICAL, 1, convicted, logical={"logical_to_mesh_axes": mesh_axes}
+        "left-to-compiler",
+        LOGICAL,
+        10,
+        convicted,
+        inputs=10,
+        logical={"logical_to_mesh_axes": mesh_axes},
     )
 
 
@@ -696,7 +701,8 @@ def extending():
         "metadata/logical-context/context-rules-are-used": (
             "Flax's documents of `logical_to_mesh_axes` call the rules that are passed an override "
             "of those in context, which hold here too"
-        )
+        ),
+        f"{RULES}malformed-rules-are-refused": NO_ORDER,
     }
     context = {
         "logical_axis_rules": rules.during,
@@ -704,7 +710,7 @@ def extending():
         "get_logical_axis_rules": rules.get,
     }
     return piece(
-        "extending-rules", LOGICAL, 1, convicted,
+        "extending-rules", LOGICAL, 14, convicted, inputs=10,
         logical={"logical_to_mesh_axes": mesh_axes, **context},
     )  # fmt: skip
 
@@ -735,7 +741,7 @@ def trimmed():
         "logical_to_mesh": specs,
         "logical_to_mesh_sharding": shardings_by(mesh_axes),
     }
-    return piece("trimmed-specs", LOGICAL, 1, convicted, logical=claims)
+    return piece("trimmed-specs", LOGICAL, 11, convicted, inputs=10, logical=claims)
 
 
 PIECES = (
