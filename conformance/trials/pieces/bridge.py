@@ -493,8 +493,9 @@ def flattened():
     }
     needs = {"meta": reference.meta, "logical": reference.logical, "nnx": reference.nnx}
     return piece(
-        "traverse_util-converter", ("bridge/trees/*",), 8, convicted, beside=needs, bridge=claims
-    )
+        "traverse_util-converter", ("bridge/trees/*",), 8, convicted, beside=needs, inputs=10,
+        bridge=claims,
+    )  # fmt: skip
 
 
 PIECES = (

@@ -544,7 +544,7 @@ def forward():
 
     lacking = ("holomorphic", "allow_int", "reduce_axes")
     return piece(
-        "forward-grad", LIFTS, 1, inputs=10,
+        "forward-grad", LIFTS, 1, inputs=5,
         lacks=without("grad", *lacking) + without("value_and_grad", *lacking),
         transforms={"grad": grad, "value_and_grad": value_and_grad},
     )  # fmt: skip
@@ -576,7 +576,7 @@ def checked():
 
     lifts = {"jit": jax.jit, "vmap": jax.vmap, "remat": jax.checkpoint}
     return piece(
-        "jaxtyping-checked", LIFTS, 5, inputs=10,
+        "jaxtyping-checked", LIFTS, 4, inputs=5,
         lacks=without("jit", "static_argnums", "static_argnames", *STAGES)
         + without("remat", "static_argnums"),
         transforms={name: checking(lift) for name, lift in lifts.items()},
@@ -639,7 +639,7 @@ def dispatcher():
         "transformations/stages/jit-of-arrays",
     )
     return piece(
-        "numba-Dispatcher", judged, 3, inputs=10,
+        "numba-Dispatcher", judged, 3, inputs=5,
         lacks=without("jit", *{*UNDOCUMENTED} - claimed), transforms={"jit": jit},
     )  # fmt: skip
 

@@ -387,7 +387,7 @@ def deep_merge():
     }
     around = f"{OBJECTS} State to_flat_state from_flat_state filter_state split_state"
     return piece(
-        "deep-update", ("objects/states/*",), 5, convicted,
+        "deep-update", ("objects/states/*",), 5, convicted, inputs=10,
         nnx=borrowed(around, merge_state=merge),
     )  # fmt: skip
 
@@ -434,7 +434,7 @@ def strict_restore():
 
     own = {"to_pure_dict": to_dict, "replace_by_pure_dict": restore}
     return piece(
-        "orbax-strict-restore", ("objects/states/*",), 6,
+        "orbax-strict-restore", ("objects/states/*",), 6, inputs=10,
         nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state", **own),
     )  # fmt: skip
 
