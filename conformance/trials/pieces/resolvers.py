@@ -628,7 +628,7 @@ def memoised():
         "set_logical_axis_rules": context.set,
         "get_logical_axis_rules": context.get,
     }
-    return piece("memoised-rules", LOGICAL, 14, convicted, inputs=5, logical=claims)
+    return piece("memoised-rules", LOGICAL, 14, convicted, inputs=10, logical=claims)
 
 
 def of_the_mesh():
@@ -710,7 +710,7 @@ def extending():
         "get_logical_axis_rules": rules.get,
     }
     return piece(
-        "extending-rules", LOGICAL, 14, convicted, inputs=5,
+        "extending-rules", LOGICAL, 14, convicted, inputs=10,
         logical={"logical_to_mesh_axes": mesh_axes, **context},
     )  # fmt: skip
 
