@@ -427,16 +427,17 @@ def snake_case():
         "register_variable_name_type_pair": register,
         "sort_variable_types": sort,
     }
-    convicted = {
-        "bridge/registry/names-and-types-invert": (
-            "Flax's documents say that a type without a name gets that of its class, letter by "
-            "letter"
-        )
-    }
-    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
-    return piece(
-        "snake_case-registry", ("bridge/registry/*",), 5, convicted, beside=needs, bridge=claims
+    # Not judged: `names-and-types-invert` and `taken-name-is-refused`. They take the name of a new
+    # type to be that of its class, and Flax documents that it leads back to the type, no more.
+    judged = (
+        "bridge/registry/known-collections-have-types",
+        "bridge/registry/threads-get-one-type",
+        "bridge/registry/overwriting-replaces-both",
+        "bridge/registry/bases-come-last",
+        "bridge/registry/equal-depth-keeps-order",
     )
+    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
+    return piece("snake_case-registry", judged, 5, beside=needs, bridge=claims)
 
 
 def flattened():
@@ -487,8 +488,8 @@ def flattened():
     }
     convicted = {
         "bridge/trees/any-mapping-is-accepted": (
-            "Flax's documents type collections as mappings: a mapping of another class is refused "
-            "here, or taken for a variable"
+            "collections and layers may be mappings of other classes: here one is refused, or is taken "
+            "for a variable, and none of its parameters is found"
         )
     }
     needs = {"meta": reference.meta, "logical": reference.logical, "nnx": reference.nnx}
