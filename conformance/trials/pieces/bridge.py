@@ -488,8 +488,8 @@ def flattened():
     }
     convicted = {
         "bridge/trees/any-mapping-is-accepted": (
-            "collections and layers may be any mappings: here some are refused, and others are taken "
-            "for a variable, so that none of their parameters is found"
+            "collections and layers may be any mappings: here some are refused, and others are "
+            "taken for a variable, so that none of their parameters is found"
         )
     }
     needs = {"meta": reference.meta, "logical": reference.logical, "nnx": reference.nnx}
