@@ -211,12 +211,15 @@ class Namespace:
 STAGED = frozenset({"eval_shape", "lower", "trace", "**"})
 """Members of a lifted function that an implementation may lack; `**` are keyword arguments."""
 
+_MAY_BE_EMPTY = ("argnums", "argnames", "reduce_axes", "compiler_options")
+"""Ends of the names of options that an empty container leaves out; of a sharding it is one."""
+
 
 class Lacking:
     """A function of an implementation that lacks some options of the standard's.
 
-    A law that passes such an option is left for this input. The option's empty values, `None` and
-    empty containers, mean that it is not given, and are not passed on.
+    A law that passes such an option is left for this input. `None`, and empty numbers, names or
+    compiler options, mean that the option is not given, and are not passed on.
     """
 
     def __init__(
@@ -249,7 +252,8 @@ class Lacking:
             return self._function(*args, **options)
         for option in self._lacks.intersection(options):
             value = options.pop(option)
-            if not (value is None or (isinstance(value, tuple | list | dict) and not value)):
+            empty = isinstance(value, tuple | list | dict) and not value
+            if value is not None and not (empty and option.endswith(_MAY_BE_EMPTY)):
                 self._space.pass_over(f"{self._name}.{option}")
         found = self._function(*args, **options)
         staged = self._lacks & STAGED

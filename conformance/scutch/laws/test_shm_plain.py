@@ -14,14 +14,26 @@ from scutch.strategies.transformations import plain_shard_map_calls
 
 def _compiled(shard_map):
     """`shard_map`, compiled: outside `jit` JAX runs it operation by operation."""
-    return lambda function, **options: jax.jit(shard_map(function, **options))
+
+    def compiled(function, **options):
+        mapped = shard_map(function, **options)
+        return jax.jit(lambda *args, **kwargs: mapped(*args, **kwargs))
+
+    return compiled
 
 
 def _abstract(shard_map):
     """`shard_map` that is traced and not run; JAX refuses a wrong call while it traces."""
-    return lambda function, **options: (
-        lambda *args, **kwargs: jax.eval_shape(shard_map(function, **options), *args, **kwargs)
-    )
+
+    def traced(function, **options):
+        mapped = shard_map(function, **options)
+
+        def called(*args, **kwargs):
+            return mapped(*args, **kwargs)
+
+        return lambda *args, **kwargs: jax.eval_shape(called, *args, **kwargs)
+
+    return traced
 
 
 def _assert_same(transforms, call, way):

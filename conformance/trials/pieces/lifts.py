@@ -495,11 +495,10 @@ def shim():
         )
         return functools.wraps(function)(lambda *args: lifted(*args))
 
-    # Not judged: `refuses/shard-map-of-arrays`. JAX stands between the law and the function there,
-    # and the judge takes its own passing over of an argument by name for an error of the function.
     judged = (
         "transformations/equals-jax/shard-map-of-arrays",
         "transformations/options/shard-map-of-arrays[None]",
+        "transformations/refuses/shard-map-of-arrays",
         "transformations/refuses/lifts-of-arrays[option]",
     )
     return piece(
@@ -629,13 +628,12 @@ def dispatcher():
         return Dispatcher(function, **options)
 
     claimed = {"static_argnames", "donate_argnames", "keep_unused", "inline"}
-    # Not judged: `refuses/jit-of-arrays`. An empty tuple of shardings is wrong for JAX; the judge
-    # takes it for an option that is not given, and does not pass it on.
     judged = (
         "transformations/equals-jax/jit-of-arrays",
         "transformations/options/jit-of-arrays*",
         "transformations/options/lifts-of-arrays*",
         "transformations/options/jit-of-objects[signature]",
+        "transformations/refuses/jit-of-arrays",
         "transformations/stages/jit-of-arrays",
     )
     return piece(
