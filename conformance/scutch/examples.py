@@ -57,7 +57,7 @@ def examples(command: str = "") -> dict[str, str]:
 
 
 def shown(command: str = "") -> str:
-    """The examples as lines for a help text; what they do stands on the right, or below."""
+    """The examples as lines for a help text, each with its words on the right, or below."""
     lines = ["examples:"]
     for line, about in examples(command).items():
         lines += [f"  {line:54}{about}"] if len(line) < 54 else [f"  {line}", f"{'':56}{about}"]

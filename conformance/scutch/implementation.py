@@ -12,11 +12,11 @@ lists.
 """
 
 import functools
-import importlib
 import importlib.util
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields
+from importlib.machinery import ModuleSpec
 from importlib.metadata import distributions, entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -279,7 +279,7 @@ def modules_of(package: str, capability: str, *, in_part: bool) -> list[ModuleTy
     """
     paths = [f"{package}.{path}" for path in LAYOUT[capability]]
     if in_part:
-        paths = [path for path in paths if _is_there(path)] + [package]
+        paths = [path for path in paths if _found(path)] + [package]
     return [importlib.import_module(path) for path in paths]
 
 
@@ -309,15 +309,12 @@ def names_held(capability: str, modules: Collection[Any]) -> list[str]:
     return sorted(n for n in NAMES[capability] if any(hasattr(m, n) for m in modules))
 
 
-def _is_there(path: str, file: Path | None = None) -> bool:
-    """Whether a module can be imported by this name, and is the file, where one is given."""
+def _found(path: str) -> ModuleSpec | None:
+    """The specification of a module that can be imported by this name."""
     try:
-        spec = importlib.util.find_spec(path)
+        return importlib.util.find_spec(path)
     except (ModuleNotFoundError, ValueError):  # no parent; or a module without a specification
-        return False
-    if file is None or spec is None:
-        return spec is not None
-    return spec.origin is not None and Path(spec.origin).resolve() == file.resolve()
+        return None
 
 
 def known_names() -> dict[str, str]:
@@ -441,9 +438,11 @@ def _import_file(file: Path, where: str) -> ModuleType:
     if not file.is_file():
         raise SetupError(repr(where), f"there is no file {str(file)!r}")
     _look_in(file.resolve().parent)
-    name = file.stem if _is_there(file.stem, file) else f"scutch_adapter_{file.stem}"
-    if name == file.stem and name in sys.modules:
-        return sys.modules[name]
+    spec = _found(file.stem)  # as another module beside the file imports it
+    own = spec is not None and Path(spec.origin or "").resolve() == file.resolve()
+    if own and file.stem in sys.modules:
+        return sys.modules[file.stem]
+    name = file.stem if own else f"scutch_adapter_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise SetupError(f"implementation {where!r}", f"{str(file)!r} is no Python file")

@@ -41,7 +41,7 @@ from scutch.judging.faults import of_one_fault
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.readable import quoted
 from scutch.judging.settings import check_settings
-from scutch.judging.trying import try_law
+from scutch.judging.trying import retrying, try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
 from scutch.lawkit.marks import raised
@@ -349,17 +349,10 @@ def judge_box(
     tried = {trial.requirement for trial in judged}
     if not judged or not built.boxes:
         raise NothingToJudge(built.title, _why_nothing(rows, laws, replay, judged))
-    by_name = {law.name: law for law in laws}
-
-    def retry(broken: Trial, needed: Sequence[Trial]) -> Trial:
-        """Try a broken law again where others hold."""
-        calls = [(by_name[t.test], t.counterexample.input) for t in needed if t.counterexample]
-        return attempt(by_name[broken.test], unless=calls)
-
     rulings = rule(
         [row for row in rows if row.id in tried], judged, claims=chosen.claims,
         tolerated={catalogue.current(each): why for each, why in (known or {}).items()},
-        retry=retry,
+        retry=retrying(laws, attempt),
     )  # fmt: skip
     judgment = Judgment(
         f"{box_class.__module__}.{box_class.__qualname__}", of_one_fault(rulings),
@@ -568,10 +561,11 @@ class _Examined:
         chosen: dict[str, Any] = {}
         box_class: Any = self.box_class
         make = partial(box_class, _VALUE, **given)
+        able = _abilities(make)
         for field in fields(box_class) if is_dataclass(box_class) else ():
             if field.init and field.name not in given and type(field.default) in _UNLIKE:
                 other = {field.name: _UNLIKE[type(field.default)](field.default)}
-                if _abilities(partial(make, **chosen, **other)) == _abilities(make):
+                if _abilities(partial(make, **chosen, **other)) == able:
                     chosen |= other
         return chosen
 
@@ -675,12 +669,15 @@ _UNLIKE: Mapping[type, Callable[[Any], Any]] = {
 
 def _abilities(make: Callable[[], Any]) -> list[bool]:
     """Which methods of a new box return, and do not raise."""
-    params = {PARTITION_NAME: "layers"}
     calls: tuple[Callable[[], Any], ...] = (
         make,
         lambda: make().unbox(),
         lambda: make().replace_boxed(_VALUE),
-        lambda: make().add_axis(0, params).remove_axis(0, params),
+        lambda: (
+            make()
+            .add_axis(0, {PARTITION_NAME: "layers"})
+            .remove_axis(0, {PARTITION_NAME: "layers"})
+        ),
         lambda: make().get_partition_spec(),
         lambda: jax.tree.map(np.asarray, make()),
     )

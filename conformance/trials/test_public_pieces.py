@@ -3,7 +3,7 @@
 import pytest
 from scutch.catalogue import select
 from scutch.judging import suite
-from scutch.judging.trying import try_law
+from scutch.judging.trying import retrying, try_law
 from scutch.judging.verdicts import ROOTS, rule
 from trials.pieces import PIECES
 
@@ -13,15 +13,10 @@ def test_a_public_piece_is_convicted_of_what_is_wrong_with_it(piece):
     def attempt(law, **options):
         return try_law(law, piece.implementation, examples=piece.inputs, **options)
 
-    def retry(broken, needed):
-        """Try a broken law again where others hold."""
-        calls = [(laws[t.test], t.counterexample.input) for t in needed if t.counterexample]
-        return attempt(laws[broken.test], unless=calls)
-
     rows = select(piece.judged)
-    laws = {law.name: law for law in suite.tried_by(row.id for row in rows)}
-    trials = map(attempt, laws.values())
-    rulings = rule(rows, trials, claims=piece.implementation.claims, retry=retry)
+    laws = list(suite.tried_by(row.id for row in rows))
+    trials = map(attempt, laws)
+    rulings = rule(rows, trials, claims=piece.implementation.claims, retry=retrying(laws, attempt))
     broken = {each.requirement.id: each.reason for each in rulings if each.verdict in ROOTS}
     assert broken.keys() == piece.convicted.keys(), broken
     held = [each.requirement.id for each in rulings if each.verdict == "passed"]

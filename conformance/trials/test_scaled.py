@@ -113,12 +113,18 @@ NO_BUGS = {
 
 
 @pytest.fixture
-def scaled(request, tmp_path, monkeypatch):
-    """A changed class in a file, as `FILE:NAME`; its function `make` stands beside it."""
+def folder(tmp_path, monkeypatch):
+    """The current folder of a test; modules that it holds are found in that test only."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    return tmp_path
+
+
+@pytest.fixture
+def scaled(request, folder):
+    """A changed class in a file, as `FILE:NAME`; its function `make` stands beside it."""
     change = (BUGS | NO_BUGS)[request.param]
-    file = tmp_path / f"{request.param.replace(' ', '_')}.py"
+    file = folder / f"{request.param.replace(' ', '_')}.py"
     maker = "def make(value, names):\n    return Scaled(value, names, 2.0)\n"
     file.write_text(f"{change.made()}\n\n{maker}", "utf-8")
     yield f"{file.name}:Scaled", f"{file.name}:make"
@@ -156,26 +162,22 @@ def test_a_lost_scale_shows_without_a_maker(scaled, request, capsys):
     assert "scale=2.0" in capsys.readouterr().out
 
 
-def test_a_field_keeps_its_default_where_the_class_refuses_another(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def test_a_field_keeps_its_default_where_the_class_refuses_another(folder, capsys):
     field = '    scale: float = 1.0\n    how: str = "mean"\n    learned: bool = False\n'
     source = SOURCE.replace("    scale: float = 1.0\n", field)
     source = source.replace(
         "    def unbox(self):\n", '    def unbox(self):\n        assert self.how == "mean"\n'
     ).replace(REPLACED, "return Scaled(val, self.names, self.scale)")
-    (tmp_path / "moded.py").write_text(source, "utf-8")
+    (folder / "moded.py").write_text(source, "utf-8")
     assert main(["box", "moded.py:Scaled", "--requirement", "metadata/box-values"]) == 1
     out = capsys.readouterr().out
     assert out.startswith("moded.py:Scaled breaks metadata/box-values/replacing-keeps-metadata\n")
     assert "box = Scaled(1, names=(), scale=2.0, learned=True)\n" in out
 
 
-def test_a_known_failure_is_no_conviction_and_needs_a_reason(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
+def test_a_known_failure_is_no_conviction_and_needs_a_reason(folder, capsys):
     bug, name = BUGS["inner boxes are unboxed too"], "metadata/box-values/unbox-returns-same-object"
-    (tmp_path / "known_scaled.py").write_text(bug.made(), "utf-8")
+    (folder / "known_scaled.py").write_text(bug.made(), "utf-8")
     asked = ["box", "known_scaled.py:Scaled", "--requirement", name]
     assert main(asked) == 1
     call = re.search(r"--replay \"(.*)\"$", capsys.readouterr().out, re.MULTILINE).group(1)

@@ -16,7 +16,7 @@ import json
 import signal
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import Law
-from scutch.judging.verdicts import Counterexample, Trial
+from scutch.judging.verdicts import Counterexample, Retry, Trial
 from scutch.judging.ways import is_among, place, way
 from scutch.lawkit import marks
 from scutch.lawkit.agreement import comparing
@@ -380,6 +380,27 @@ def prepared(
     leaving.remember(function)
     claimed = (implementation, *(getattr(implementation, name) for name in CAPABILITIES))
     return Attempt(law.name, function, builder, fixtures, claimed)
+
+
+def retrying(laws: Iterable[Law], attempt: Callable[..., Trial]) -> Retry:
+    """The `retry` of `verdicts.rule`: it tries a broken law again where others hold.
+
+    Args:
+      laws: All that were tried.
+      attempt: `try_law` with everything but the law and `unless`.
+
+    Returns:
+      A function of the trial of the broken law, and the trials of the others.
+    """
+    by_name = {law.name: law for law in laws}
+
+    def retry(broken: Trial, needed: Sequence[Trial]) -> Trial:
+        return attempt(
+            by_name[broken.test],
+            unless=[(by_name[t.test], t.counterexample.input) for t in needed if t.counterexample],
+        )
+
+    return retry
 
 
 def _gravity(found: Counterexample, error: BaseException) -> int:

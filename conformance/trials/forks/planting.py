@@ -28,7 +28,7 @@ from scutch import catalogue
 from scutch.implementation import Implementation, flax_shaped
 from scutch.judging import known, suite
 from scutch.judging.profiles import PROFILES
-from scutch.judging.trying import try_law
+from scutch.judging.trying import retrying, try_law
 from scutch.judging.verdicts import Ruling, Trial, rule, summarize
 
 FAULTS: list["Fault"] = []
@@ -126,23 +126,19 @@ def judged(implementation: Implementation, patterns: tuple[str, ...]) -> tuple[R
         replace(entry.expectation, inherited=entry.implementation != implementation.name)
         for entry in expected
     ]
-    laws = {
-        law.name: law
+    laws = [
+        law
         for law in suite.tried_by(row.id for row in rows)
         if suite.UNASSERTED not in law.fixtures and not law.in_job
-    }
+    ]
 
     def attempt(law: suite.Law, **options: Any) -> Trial:
         ways = known.witness_and_ways(expected, law.requirement, law.name)[1]
         return try_law(law, implementation, examples=_QUICK.examples, seed=0, known=ways, **options)
 
-    def retry(broken: Trial, needed: Any) -> Trial:
-        calls = [(laws[t.test], t.counterexample.input) for t in needed if t.counterexample]
-        return attempt(laws[broken.test], unless=calls)
-
     trials = [
         attempt(law, witness=known.witness_and_ways(expected, law.requirement, law.name)[0])
-        for law in laws.values()
+        for law in laws
     ]
     tried = {trial.requirement for trial in trials}
     return summarize(
@@ -151,6 +147,6 @@ def judged(implementation: Implementation, patterns: tuple[str, ...]) -> tuple[R
             trials,
             claims=implementation.claims,
             expectations=expectations,
-            retry=retry,
+            retry=retrying(laws, attempt),
         )
     ).roots

@@ -9,6 +9,57 @@ from flax import traverse_util
 from scutch.adapters.reference import implementation as reference
 from trials.pieces.making import piece
 
+BESIDE = {"meta": reference.meta, "logical": reference.logical, "nnx": reference.nnx}
+
+
+def known_types():
+    """The variable types of the collections that Flax knows."""
+    nnx = reference.nnx
+    return {
+        "params": nnx.Param,
+        "batch_stats": nnx.BatchStat,
+        "cache": nnx.Cache,
+        "intermediates": nnx.Intermediate,
+    }
+
+
+def two_tables(named):
+    """A registry with a dictionary for each direction, under a lock.
+
+    Args:
+      named: The name of a new type.
+    """
+    types = known_types()
+    names = {typ: name for name, typ in types.items()}
+    lock = threading.RLock()
+
+    def register(name, typ, overwrite=False):
+        with lock:
+            if name in types and not overwrite:
+                raise ValueError(f"{name!r} is the name of {types[name]}, and was given to {typ}")
+            names.pop(types.pop(name, None), None)
+            types.pop(names.pop(typ, None), None)
+            types[name], names[typ] = typ, name
+
+    def variable_type(name):
+        with lock:
+            if name not in types:
+                register(name, type(name, (reference.nnx.Variable,), {}))
+            return types[name]
+
+    def variable_type_name(typ):
+        with lock:
+            if typ not in names:
+                register(named(typ), typ)
+            return names[typ]
+
+    return {
+        "variable_type": variable_type,
+        "variable_type_name": variable_type_name,
+        "register_variable_name_type_pair": register,
+        "sort_variable_types": lambda given: sorted(given, key=lambda typ: -len(typ.mro())),
+    }
+
 
 def flax_registry():
     """Flax 0.10, `bridge/variables.py`: one dictionary from names of collections to types.
@@ -17,12 +68,7 @@ def flax_registry():
     has that name.
     """
     nnx = reference.nnx
-    types = {
-        "params": nnx.Param,
-        "batch_stats": nnx.BatchStat,
-        "cache": nnx.Cache,
-        "intermediates": nnx.Intermediate,
-    }
+    types = known_types()
 
     def variable_type(name):
         if name not in types:
@@ -53,7 +99,6 @@ def flax_registry():
         "register_variable_name_type_pair": register,
         "sort_variable_types": sort,
     }
-    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
     convicted = {
         "bridge/registry/overwriting-replaces-both": (
             "the contract (BRG-1) says that `overwrite=True` replaces both directions: a type that "
@@ -64,7 +109,7 @@ def flax_registry():
         ),
     }
     return piece(
-        "flax-0.10-registry", ("bridge/registry/*",), 6, convicted, beside=needs, bridge=claims
+        "flax-0.10-registry", ("bridge/registry/*",), 6, convicted, beside=BESIDE, bridge=claims
     )
 
 
@@ -155,7 +200,6 @@ def maxtext_wrappers():
         "linen_vars_to_nnx_attrs": to_attributes,
         "nnx_attrs_to_linen_vars": to_collections,
     }
-    needs = {"meta": meta, "logical": reference.logical, "nnx": nnx}
     convicted = {
         "bridge/trees/path-in-two-is-refused": (
             "the contract (BRG-6) says that a path in two collections is an error, never a lost "
@@ -174,7 +218,7 @@ def maxtext_wrappers():
     }
     return piece(
         "maxtext-nnx_wrappers", ("bridge/variables/*", "bridge/trees/*"), 18, convicted,
-        beside=needs, bridge=claims,
+        beside=BESIDE, bridge=claims,
     )  # fmt: skip
 
 
@@ -183,46 +227,8 @@ def flax_two_tables():
 
     It claims the registry. What overwrites leaves the tables by both directions.
     """
-    nnx = reference.nnx
-    types = {
-        "params": nnx.Param,
-        "batch_stats": nnx.BatchStat,
-        "cache": nnx.Cache,
-        "intermediates": nnx.Intermediate,
-    }
-    names = {typ: name for name, typ in types.items()}
-    lock = threading.Lock()
-
-    def register(name, typ, overwrite=False):
-        if name in types and not overwrite:
-            raise ValueError(f"{name!r} is the name of {types[name]}, and was given to {typ}")
-        names.pop(types.pop(name, None), None)
-        types.pop(names.pop(typ, None), None)
-        types[name], names[typ] = typ, name
-
-    def variable_type(name):
-        with lock:
-            if name not in types:
-                register(name, type(name, (nnx.Variable,), {}))
-            return types[name]
-
-    def variable_type_name(typ):
-        with lock:
-            if typ not in names:
-                register(typ.__name__, typ)
-            return names[typ]
-
-    def sort(types):
-        return sorted(types, key=lambda typ: -len(typ.mro()))
-
-    claims = {
-        "variable_type": variable_type,
-        "variable_type_name": variable_type_name,
-        "register_variable_name_type_pair": register,
-        "sort_variable_types": sort,
-    }
-    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
-    return piece("flax-0.12-registry", ("bridge/registry/*",), 7, beside=needs, bridge=claims)
+    claims = two_tables(lambda typ: typ.__name__)
+    return piece("flax-0.12-registry", ("bridge/registry/*",), 7, beside=BESIDE, bridge=claims)
 
 
 def unboxing():
@@ -230,7 +236,7 @@ def unboxing():
 
     It claims the conversions of one variable.
     """
-    bridge, nnx, meta = reference.bridge, reference.nnx, reference.meta
+    bridge, meta = reference.bridge, reference.meta
 
     def to_nnx(collection, given):
         return bridge.variable_type(collection)(meta.unbox(given))
@@ -245,7 +251,6 @@ def unboxing():
         "to_linen_var": to_linen,
         "to_nnx_var": to_nnx,
     }
-    needs = {"meta": meta, "logical": reference.logical, "nnx": nnx}
     lost = "the contract (BRG-4) says that all metadata cross: the names are lost here"
     convicted = {
         "bridge/variables/others-become-nnxmeta": lost,
@@ -262,7 +267,7 @@ def unboxing():
         ),
     }
     return piece(
-        "unboxing-converter", ("bridge/variables/*",), 2, convicted, beside=needs, bridge=claims
+        "unboxing-converter", ("bridge/variables/*",), 2, convicted, beside=BESIDE, bridge=claims
     )
 
 
@@ -286,10 +291,7 @@ def decorated():
 
         return decorate
 
-    for name, typ in (
-        ("params", nnx.Param), ("batch_stats", nnx.BatchStat), ("cache", nnx.Cache),
-        ("intermediates", nnx.Intermediate),
-    ):  # fmt: skip
+    for name, typ in known_types().items():
         register(name)(typ)
 
     def variable_type(name):
@@ -321,9 +323,8 @@ def decorated():
             "a should: types of equal depth stay in order; here a type without subclasses is first"
         )
     }
-    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
     return piece(
-        "decorated-registry", ("bridge/registry/*",), 7, convicted, beside=needs, bridge=claims
+        "decorated-registry", ("bridge/registry/*",), 7, convicted, beside=BESIDE, bridge=claims
     )
 
 
@@ -332,7 +333,7 @@ def copying():
 
     It claims the conversions of one variable. Arrays are not copied.
     """
-    bridge, nnx, meta = reference.bridge, reference.nnx, reference.meta
+    bridge, meta = reference.bridge, reference.meta
 
     def copied(given):
         if type(given) is dict:
@@ -379,8 +380,7 @@ def copying():
         "to_linen_var": to_linen,
         "to_nnx_var": to_nnx,
     }
-    needs = {"meta": meta, "logical": reference.logical, "nnx": nnx}
-    return piece("copying-wrapper", ("bridge/variables/*",), 9, beside=needs, bridge=claims)
+    return piece("copying-wrapper", ("bridge/variables/*",), 9, beside=BESIDE, bridge=claims)
 
 
 def snake_case():
@@ -388,45 +388,8 @@ def snake_case():
 
     It claims the registry.
     """
-    nnx = reference.nnx
-    types = {
-        "params": nnx.Param,
-        "batch_stats": nnx.BatchStat,
-        "cache": nnx.Cache,
-        "intermediates": nnx.Intermediate,
-    }
-    names = {typ: name for name, typ in types.items()}
-    lock = threading.RLock()
-
-    def register(name, typ, overwrite=False):
-        with lock:
-            if name in types and not overwrite:
-                raise ValueError(f"{name!r} is the name of {types[name]}, and was given to {typ}")
-            names.pop(types.pop(name, None), None)
-            types.pop(names.pop(typ, None), None)
-            types[name], names[typ] = typ, name
-
-    def variable_type(name):
-        with lock:
-            if name not in types:
-                register(name, type(name, (nnx.Variable,), {}))
-            return types[name]
-
-    def variable_type_name(typ):
-        with lock:
-            if typ not in names:
-                register(re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", typ.__name__).lower(), typ)
-            return names[typ]
-
-    def sort(types):
-        return sorted(types, key=lambda typ: -len(typ.mro()))
-
-    claims = {
-        "variable_type": variable_type,
-        "variable_type_name": variable_type_name,
-        "register_variable_name_type_pair": register,
-        "sort_variable_types": sort,
-    }
+    words = "(?<=[a-z0-9])(?=[A-Z])"
+    claims = two_tables(lambda typ: re.sub(words, "_", typ.__name__).lower())
     # Not judged: `names-and-types-invert` and `taken-name-is-refused`. They take the name of a new
     # type to be that of its class, and Flax documents that it leads back to the type, no more.
     judged = (
@@ -436,8 +399,7 @@ def snake_case():
         "bridge/registry/bases-come-last",
         "bridge/registry/equal-depth-keeps-order",
     )
-    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": nnx}
-    return piece("snake_case-registry", judged, 5, beside=needs, bridge=claims)
+    return piece("snake_case-registry", judged, 5, beside=BESIDE, bridge=claims)
 
 
 def flattened():
@@ -492,9 +454,8 @@ def flattened():
             "taken for a variable, so that none of their parameters is found"
         )
     }
-    needs = {"meta": reference.meta, "logical": reference.logical, "nnx": reference.nnx}
     return piece(
-        "traverse_util-converter", ("bridge/trees/*",), 8, convicted, beside=needs, inputs=10,
+        "traverse_util-converter", ("bridge/trees/*",), 8, convicted, beside=BESIDE, inputs=10,
         bridge=claims,
     )  # fmt: skip
 

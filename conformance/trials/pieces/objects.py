@@ -11,6 +11,15 @@ from scutch.adapters.reference import implementation as reference
 from trials.pieces.making import OBJECTS, borrowed, piece
 
 
+def children(node):
+    """The parts of an object or a container, with their keys; a variable has none."""
+    if isinstance(node, reference.nnx.Variable):
+        return []
+    if isinstance(node, reference.nnx.Pytree):
+        return [*vars(node).items()]
+    return [*node.items()] if isinstance(node, Mapping) else [*enumerate(node)]
+
+
 def flax_flatten_dict():
     """Flax, `traverse_util.flatten_dict`: nested dictionaries by paths, without the empty ones.
 
@@ -94,13 +103,6 @@ def penzai_select():
     It claims `iter_graph`. In a tree nothing is shared: a node at two places is met at both.
     """
     nnx = reference.nnx
-
-    def children(node):
-        if isinstance(node, nnx.Variable):
-            return []
-        if isinstance(node, nnx.Pytree):
-            return [*vars(node).items()]
-        return [*node.items()] if isinstance(node, Mapping) else [*enumerate(node)]
 
     def walk(node, path=(), above=()):
         if any(node is each for each in above):
@@ -232,13 +234,6 @@ def torch_modules():
     It claims `iter_graph`.
     """
     nnx = reference.nnx
-
-    def children(node):
-        if isinstance(node, nnx.Variable):
-            return []
-        if isinstance(node, nnx.Pytree):
-            return [*vars(node).items()]
-        return [*node.items()] if isinstance(node, Mapping) else [*enumerate(node)]
 
     def named(node, path=(), met=None):
         met = {} if met is None else met
@@ -445,13 +440,6 @@ def breadth_first():
     It claims `iter_graph`.
     """
     nnx = reference.nnx
-
-    def children(node):
-        if isinstance(node, nnx.Variable):
-            return []
-        if isinstance(node, nnx.Pytree):
-            return [*vars(node).items()]
-        return [*node.items()] if isinstance(node, Mapping) else [*enumerate(node)]
 
     def walk(root):
         left, met = collections.deque([((), root)]), {}
