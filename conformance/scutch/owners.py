@@ -518,7 +518,8 @@ class _Examined:
         allowed = indices if indices is None or callable(indices) else lambda box: indices
         self.subject = Subject(
             box_class.__name__, self.make, self._wrapped, names=read, indices=allowed,
-            holds=self._holds, crosses=crosses and not isinstance(box, own), owned=True, **given,
+            holds=self._holds, takes=self._takes_names,
+            crosses=crosses and not isinstance(box, own), owned=True, **given,
         )  # fmt: skip
         self._check_axes(box)
 
@@ -618,7 +619,7 @@ class _Examined:
     def _check_axes(self, box: Any) -> None:
         """Refuse a class whose boxes take no axis with these parameters."""
         try:
-            index = self.subject.place(0, box)
+            index = self.subject.place(0, "layers", box)
         except OutOfDomain:
             self.lacks.append("indices at which an axis can be added")
             return
@@ -631,6 +632,11 @@ class _Examined:
             return self.build(value, ()) is not None
         except Exception:  # a refusal, whatever its type, is the answer
             return False
+
+    def _takes_names(self, names: tuple[Any, ...]) -> bool:
+        """Whether a box may have these names: the maker, if it takes names, makes such a box."""
+        value = np.ones((1,) * len(names), "float32")
+        return not self.takes_names or raised(lambda: self.build(value, names)) is None
 
     def _holds(self, value: Any) -> bool:
         """Whether the class accepts values of this kind, as the examination has shown."""

@@ -674,21 +674,6 @@ PUBLIC = (
         },
     ),
     Public(Recorded, lacks=("names",)),
-    Public(
-        Distinct,
-        {
-            # Not judged: laws that add an axis. A mesh axis that the box has already is refused, as
-            # JAX refuses such a sharding, and the judge takes that for a fault.
-            "requirements": [
-                "metadata/box-axes/removing-takes-the-name",
-                "metadata/box-nodes/leaves-are-the-value",
-                "metadata/box-nodes/unflattening-restores-the-box",
-                "metadata/box-nodes/tracing-keeps-boxes",
-                "metadata/box-specs/names-become-the-spec",
-                "metadata/box-values/unbox-returns-same-object",
-                "metadata/box-values/replacing-keeps-metadata",
-            ],
-        },
-    ),
+    Public(Distinct),
     Public(Lenient),
 )

@@ -47,6 +47,7 @@ class Subject:
         a dictionary where they give no name.
       indices: Where an axis may be added: `box -> indices`; `None` for `0 <= index <= rank`.
       holds: Whether a box may wrap a value; asked of values that are no arrays.
+      takes: Whether a box may have these names; asked before an axis is added that gives them.
       crosses: Whether a box can cross the bridge of document `004_`.
       owned: Whether it is an owner's class, so that boxes of foreign classes stand for it too.
     """
@@ -59,6 +60,7 @@ class Subject:
     named_by: Callable[[Any], Mapping[Any, Any]] | Mapping[Any, Any] = _partition_name
     indices: Callable[[Any], Collection[int]] | None = None
     holds: Callable[[Any], bool] = lambda value: True
+    takes: Callable[[tuple[Any, ...]], bool] = lambda names: True
     crosses: bool = True
     owned: bool = False
 
@@ -96,21 +98,35 @@ class Subject:
         """
         if not self.owned or self.named_by is _partition_name:
             return box
-        return box.add_axis(index, self.params(self.named(box)[index]))
+        name = self.named(box)[index]
+        assume(self.place(index, name, box) == index)
+        return box.add_axis(index, self.params(name))
 
-    def place(self, index: int, *boxes: Any) -> int:
-        """The index at which an axis may be added to each of some boxes.
+    def place(self, index: int, name: Any, *boxes: Any) -> int:
+        """Choose where an axis of a name is added to each of some boxes.
 
         Args:
           index: A drawn number, at least 0. Where `indices` is `None`, it is the index itself, or
             the rank if it is larger; else it chooses an allowed index, modulo their number.
+          name: Of the axis.
           boxes: To which the axis is added.
+
+        Returns:
+          The index, which each box allows.
+
+        Raises:
+          OutOfDomain: There is no such index, or a box would get names that its class refuses, such
+            as one mesh axis twice.
         """
         allowed = list(range(min(map(self.rank, boxes), default=index) + 1))
         if self.indices is not None:
             allowed = [i for i in allowed if all(i in self.indices(box) for box in boxes)]
         assume(allowed)
-        return min(index, allowed[-1]) if self.indices is None else allowed[index % len(allowed)]
+        at = min(index, allowed[-1]) if self.indices is None else allowed[index % len(allowed)]
+        if self.names is not None and callable(self.named_by):
+            for names in map(self.named, boxes):
+                assume(self.takes((*names[:at], name, *names[at:])))
+        return at
 
 
 def partitioned(implementation: Implementation) -> Subject:

@@ -48,7 +48,7 @@ def test_abstract_values_are_treated_as_arrays_are(meta, subject, tree, index, n
     params, inside = subject.params(name), outermost_boxes(meta, tree)
     if inside:
         reached("box")
-    index = subject.place(index, *inside)
+    index = subject.place(index, name, *inside)
     for function in (
         meta.unbox,
         lambda t: meta.add_axis(t, index, params),

@@ -29,7 +29,7 @@ positions = st.integers(0, 4)
 @given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
 def test_removing_an_added_axis_restores_the_box(subject, box, index, name):
     """`add_axis` and then `remove_axis` with the same arguments gives back a box like the first."""
-    index = subject.place(index, box)
+    index = subject.place(index, name, box)
     added = box.add_axis(index, subject.params(name))
     assert alike(added.remove_axis(index, subject.params(name)), box)
 
@@ -49,7 +49,7 @@ def test_adding_a_removed_axis_restores_the_box(subject, box, index):
 @given(box=any_boxes(), index=positions, name=axis_names())
 def test_adding_a_removed_axis_again_restores_the_box(subject, box, index, name):
     """An axis that is added, removed and added again gives the same box as adding it once."""
-    index = subject.place(index, box)
+    index = subject.place(index, name, box)
     added = box.add_axis(index, subject.params(name))
     removed = added.remove_axis(index, subject.params(name))
     assert alike(removed.add_axis(index, subject.params(name)), added)
@@ -59,7 +59,7 @@ def test_adding_a_removed_axis_again_restores_the_box(subject, box, index, name)
 @given(box=st.one_of(any_boxes(), boxes_with_mesh()), index=positions, name=axis_names())
 def test_an_added_axis_is_named_at_its_index(subject, box, index, name):
     """`add_axis` inserts the partition name at the index, among the names that the box has."""
-    names, index = subject.named(box), subject.place(index, box)
+    names, index = subject.named(box), subject.place(index, name, box)
     added = box.add_axis(index, subject.params(name))
     assert alike(_meant(subject.named(added)), _meant((*names[:index], name, *names[index:])))
 
@@ -136,7 +136,7 @@ def test_none_is_a_partition_name(subject, box, index):
     a string does: it does not count as a missing name.
     """
     subject.named(box)
-    index = subject.place(index, box)
+    index = subject.place(index, None, box)
 
     def works(name):
         added = box.add_axis(index, subject.params(name))

@@ -39,7 +39,7 @@ def test_a_lift_asks_the_box_for_its_axis(linen, subject, kind, box, index, name
     Inside the body it has the metadata of the box itself.
     """
     reached(kind)
-    index, params, seen = subject.place(index, box), subject.params(name), []
+    index, params, seen = subject.place(index, name, box), subject.params(name), []
     assume(index <= len(box.unbox().shape))
 
     class Body(linen.Module):

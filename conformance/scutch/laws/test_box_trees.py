@@ -38,12 +38,12 @@ def _unboxed(meta, tree):
     return rebuild([_unboxed(meta, leaf) for leaf in found])
 
 
-def _within(meta, subject, tree, index):
+def _within(meta, subject, tree, index, name):
     """`index`, or one that is allowed for each of the outermost boxes.
 
     An index beyond the rank is the matter of BOX-7, which is not claimed for every box class.
     """
-    return subject.place(index, *outermost_boxes(meta, tree))
+    return subject.place(index, name, *outermost_boxes(meta, tree))
 
 
 @requirement("metadata/box-trees/map-calls-once-per-box", must_reach=("several",))
@@ -91,7 +91,7 @@ def test_adding_to_a_tree_adds_to_each_box(meta, subject, tree, index, name):
     """`add_axis(tree, index, params)` is the tree in which each outermost box is
     `box.add_axis(index, params)`.
     """
-    index, params = _within(meta, subject, tree, index), subject.params(name)
+    index, params = _within(meta, subject, tree, index, name), subject.params(name)
     found, rebuild = outermost(meta, tree)
     each = [b.add_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
     assert alike(meta.add_axis(tree, index, params), rebuild(each))
@@ -103,7 +103,7 @@ def test_removing_from_a_tree_removes_from_each_box(meta, subject, tree, index, 
     """`remove_axis(tree, index, params)` is the tree in which each outermost box is
     `box.remove_axis(index, params)`.
     """
-    index, params = _within(meta, subject, tree, index), subject.params(name)
+    index, params = _within(meta, subject, tree, index, name), subject.params(name)
     grown = meta.add_axis(tree, index, params)
     found, rebuild = outermost(meta, grown)
     each = [b.remove_axis(index, params) if meta.is_axis_metadata(b) else b for b in found]
@@ -120,7 +120,7 @@ def test_axes_removed_in_reverse_order_restore_the_tree(meta, subject, tree, add
     """Adding several axes to a tree and removing them in reverse order restores the tree."""
     grown, axes = tree, []
     for index, name in added:
-        axes.append((_within(meta, subject, grown, index), subject.params(name)))
+        axes.append((_within(meta, subject, grown, index, name), subject.params(name)))
         grown = meta.add_axis(grown, *axes[-1])
     for index, params in reversed(axes):
         grown = meta.remove_axis(grown, index, params)

@@ -86,7 +86,7 @@ def test_axes_touch_names_only(subject, pair, index, name):
     """
     box, before = pair
     wrapped = box.unbox()
-    index = subject.place(index, box) if subject.owned else index
+    index = subject.place(index, name, box) if subject.owned else index
     params = subject.params(name) | {"other": 1}
     added = box.add_axis(index, params)
     assert added.unbox() is wrapped
@@ -102,7 +102,7 @@ def test_axes_touch_names_only(subject, pair, index, name):
 def test_axes_commute_with_replacing(subject, box, index, name, value):
     """`add_axis` or `remove_axis` before `replace_boxed` gives the same box as after it."""
     assume(subject.holds(value))
-    index = subject.place(index, box)
+    index = subject.place(index, name, box)
 
     def added(box):
         return box.add_axis(index, subject.params(name))
