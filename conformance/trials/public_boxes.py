@@ -816,18 +816,10 @@ PUBLIC = (
     Public(Lenient),
     # Twenty more, chosen after the laws were mended for the fourth set, too. Six are boxes.
     Public(Summary, {"make": summarized}),
-    Public(
-        Record,
-        {},
-        {
-            "bridge/variables/foreign-box-crosses": (
-                "Flax's bridge carries the `vars` of a box, and a tuple has none: it is refused"
-            ),
-        },
-    ),
+    Public(Record),
     Public(Layer),
     Public(Handmade),
     # Flax documents that a subclass is asked for its own spec, and nowhere that it is the names.
-    Public(Unstacked),
+    Public(Unstacked, lacks=("names as its partition spec",)),
     Public(Adapter),
 )

@@ -505,7 +505,7 @@ def discriminators():
         "sort_variable_types": lambda given: sorted(given, key=lambda typ: -len(typ.mro())),
     }
     return piece(
-        "pydantic-discriminators", ("bridge/registry/*",), 1, inputs=10, beside=BESIDE,
+        "pydantic-discriminators", ("bridge/registry/*",), 8, inputs=10, beside=BESIDE,
         bridge=claims,
     )  # fmt: skip
 
@@ -572,7 +572,7 @@ def flax_paths():
         ),
     }
     return piece(
-        "flax-0.12-trees", ("bridge/trees/*",), 1, convicted, beside=BESIDE, inputs=10,
+        "flax-0.12-trees", ("bridge/trees/*",), 6, convicted, beside=BESIDE, inputs=5,
         bridge=claims,
     )  # fmt: skip
 

@@ -481,7 +481,7 @@ def qwix_unbox():
     around = "AxisMetadata Partitioned PARTITION_NAME is_axis_metadata replace_boxed"
     claims = {name: getattr(meta, name) for name in around.split()}
     judged = ("metadata/box-trees/*", "metadata/box-subclasses", "metadata/box-values/*")
-    return piece("qwix-unbox", judged, 1, convicted, inputs=10, meta={**claims, "unbox": unbox})
+    return piece("qwix-unbox", judged, 14, convicted, inputs=5, meta={**claims, "unbox": unbox})
 
 
 class Sequence(reference.nnx.Pytree):
@@ -531,7 +531,7 @@ def haiku_sequence():
     It claims `Rngs`, without forks, and without the methods that draw numbers.
     """
     return piece(
-        "haiku-PRNGSequence", ("objects/streams",), 1, inputs=10,
+        "haiku-PRNGSequence", ("objects/streams",), 4, inputs=20,
         nnx=borrowed(f"{OBJECTS} clone", Rngs=Sequences),
     )  # fmt: skip
 
@@ -574,7 +574,7 @@ def lenient_update():
     }
     judged = ("objects/graphs/update-*", "objects/sharing/any-path-updates-shared")
     return piece(
-        "torch-load_state_dict", judged, 1, convicted, inputs=10,
+        "torch-load_state_dict", judged, 4, convicted, inputs=10,
         nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state to_pure_dict clone graphdef",
                      update=update),
     )  # fmt: skip

@@ -782,7 +782,7 @@ def set_mesh():
         "set_logical_axis_rules": lambda rules: Scope(rules) and None,
         "get_logical_axis_rules": Scope.rules,
     }
-    return piece("jax-set_mesh", LOGICAL, 1, inputs=10, logical=claims)
+    return piece("jax-set_mesh", LOGICAL, 14, inputs=5, logical=claims)
 
 
 def constraining_with(shard):
@@ -859,7 +859,7 @@ def maybe_shard():
         return jax.lax.with_sharding_constraint(x, where)
 
     claims = constraining_with(shard)
-    return piece("maxtext-maybe_shard", LOGICAL, 1, ONE_ARRAY, inputs=10, logical=claims)
+    return piece("maxtext-maybe_shard", LOGICAL, 19, ONE_ARRAY, inputs=5, logical=claims)
 
 
 def divisible():
@@ -881,7 +881,7 @@ def divisible():
         return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec) if mesh else spec)
 
     claims = constraining_with(shard)
-    return piece("easydel-constraint", LOGICAL, 1, ONE_ARRAY, inputs=10, logical=claims)
+    return piece("easydel-constraint", LOGICAL, 20, ONE_ARRAY, inputs=5, logical=claims)
 
 
 @jax.tree_util.register_dataclass
@@ -971,7 +971,7 @@ def own_box():
         "get_logical_axis_rules": Weight.context.get,
     }
     return piece(
-        "own-logical-box", judged, 1, convicted, inputs=10, beside={"meta": reference.meta},
+        "own-logical-box", judged, 52, convicted, inputs=5, beside={"meta": reference.meta},
         logical=claims,
     )  # fmt: skip
 
@@ -998,13 +998,23 @@ def names_alone():
         "metadata/logical-resolver/variables-resolve-as-boxes": (
             "the guide to scaling says that a variable's own rules, or those at top level, map its "
             "names: here the spec has the logical ones"
-        )
+        ),
+        "metadata/logical-resolver/contending-rules-resolve-alike": (
+            "the contract (one resolver) says that names and rules become one spec, whoever asks"
+        ),
+        "metadata/logical-resolver/own-and-context-rules-combine": "a should: no rules are asked",
+        "metadata/logical-resolver/contradicting-rules-are-refused": "a should, likewise",
     }
-    around = f"{OBJECTS} with_partitioning use_eager_sharding using_eager_sharding"
+    own = {
+        "get_partition_spec": specs, "get_named_sharding": shardings, "Variable.out_sharding": True,
+    }  # fmt: skip
+    around = (
+        f"{OBJECTS} to_flat_state clone with_partitioning use_eager_sharding using_eager_sharding"
+    )
     return piece(
-        "nnx-names-alone", ("metadata/logical-resolver", "objects/metadata"), 1, convicted,
+        "nnx-names-alone", ("metadata/logical-resolver", "objects/metadata"), 3, convicted,
         inputs=10, beside={"meta": reference.meta, "logical": reference.logical},
-        nnx=borrowed(around, get_partition_spec=specs, get_named_sharding=shardings),
+        nnx=borrowed(around, **own),
     )  # fmt: skip
 
 
