@@ -626,11 +626,9 @@ class _Examined:
 
     def _has_names_as_spec(self, read: Callable[[Any], Any]) -> bool:
         """Whether the specs of two boxes are their names; of a box without spec, a law says so."""
-        for names in (AXES[:2], AXES[2:]):
-            with contextlib.suppress(Exception):
-                box = self.build(_VALUE, names)
-                if not alike(box.get_partition_spec(), PartitionSpec(*read(box))):
-                    return False
+        with contextlib.suppress(Exception):
+            boxes = [self.build(_VALUE, names) for names in (AXES[:2], AXES[2:])]
+            return all(alike(box.get_partition_spec(), PartitionSpec(*read(box))) for box in boxes)
         return True
 
     def _check_axes(self, box: Any) -> None:
