@@ -16,6 +16,7 @@ class *lacks*: the failure lists them once, and no law about them is tried. A *m
 
 import contextlib
 import inspect
+import itertools
 import operator
 import shlex
 import traceback
@@ -34,7 +35,7 @@ from scutch.implementation import Implementation, SetupError, check, load
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Abstract, Array, Box, Copies, Foreign, Key
-from scutch.inputs.subjects import Subject
+from scutch.inputs.subjects import AXES, Subject
 from scutch.judging import hypothesis_parts, suite
 from scutch.judging import known as known_failures
 from scutch.judging.faults import of_one_fault
@@ -44,6 +45,7 @@ from scutch.judging.settings import check_settings
 from scutch.judging.trying import retrying, try_law
 from scutch.judging.verdicts import Ruling, Trial, rule
 from scutch.lawkit.domain import OutOfDomain, assume
+from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised
 from scutch.report.text import count
 
@@ -87,6 +89,9 @@ NAMES = "names"
 
 SPEC, SPEC_LAW = "a partition spec", "metadata/box-specs/names-become-the-spec"
 """The feature that a class without `get_partition_spec` lacks, and the requirement about it."""
+
+NAMES_AS_SPEC = "names as its partition spec"
+"""The feature of a class whose method `get_partition_spec` maps names to other mesh axes."""
 
 _VALUE = np.ones((2, 3), "float32")
 _NAMES = ("data", "model")
@@ -334,7 +339,9 @@ def judge_box(
             if law.subject is not None
             and law.requirement not in faulty
             and suite.UNASSERTED not in law.fixtures
-            and not (law.requirement == SPEC_LAW and SPEC in built.lacks)
+            and not (
+                law.requirement == SPEC_LAW and {SPEC, NAMES_AS_SPEC}.intersection(built.lacks)
+            )
         ]
         calls = None
         if replay:
@@ -504,6 +511,8 @@ class _Examined:
             self.lacks.append(f"parameters with {PARTITION_NAME!r}")
         if not hasattr(box, "get_partition_spec"):
             self.lacks.append(SPEC)
+        elif read is not None and self._maps_names():
+            self.lacks.append(NAMES_AS_SPEC)
         if nests is False:
             self.lacks.append("boxes in boxes")
         self.refuses = [kind for kind, value in _kinds(box).items() if not self._takes(value)]
@@ -615,6 +624,25 @@ class _Examined:
                 f"the names of {box!r} are {found!r}; expected a tuple of {_VALUE.ndim}, one for "
                 "each axis: pass names=, or names=None for a class without"
             )
+
+    def _maps_names(self) -> bool:
+        """Whether a spec has for each name an entry that follows from that name alone.
+
+        A spec that has the names in another order, or not all, maps no names, and is judged.
+        """
+
+        def spec(*names: Any) -> tuple[Any, ...]:
+            value = np.ones((1,) * len(names), "float32")
+            found = tuple(self.build(value, names).get_partition_spec())
+            return (*found, *[None] * (len(names) - len(found)))
+
+        with contextlib.suppress(Exception):
+            mapped = {name: spec(name) for name in AXES}
+            return any(not alike(mapped[name], (name,)) for name in AXES) and all(
+                alike(spec(one, other), mapped[one] + mapped[other])
+                for one, other in itertools.permutations(AXES, 2)
+            )
+        return False
 
     def _check_axes(self, box: Any) -> None:
         """Refuse a class whose boxes take no axis with these parameters."""

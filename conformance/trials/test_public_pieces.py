@@ -14,7 +14,9 @@ def test_a_public_piece_is_convicted_of_what_is_wrong_with_it(piece):
         return try_law(law, piece.implementation, examples=piece.inputs, **options)
 
     rows = select(piece.judged)
-    laws = list(suite.tried_by(row.id for row in rows))
+    # No piece has a module that another process could import.
+    tried = suite.tried_by(row.id for row in rows)
+    laws = [law for law in tried if suite.UNASSERTED not in law.fixtures]
     trials = map(attempt, laws)
     rulings = rule(rows, trials, claims=piece.implementation.claims, retry=retrying(laws, attempt))
     broken = {each.requirement.id: each.reason for each in rulings if each.verdict in ROOTS}
@@ -23,5 +25,5 @@ def test_a_public_piece_is_convicted_of_what_is_wrong_with_it(piece):
     assert len(held) >= piece.holds, held
 
 
-def test_there_are_sixty_two():
-    assert len({piece.implementation.name for piece in PIECES}) >= 62
+def test_there_are_seventy_seven():
+    assert len({piece.implementation.name for piece in PIECES}) >= 77

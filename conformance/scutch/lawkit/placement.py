@@ -42,6 +42,22 @@ def entries(spec: Any) -> tuple[Any, ...]:
     return tuple(None if e == () else e for e in found)
 
 
+def splits(spec: Any, mesh: Mesh) -> tuple[Any, ...]:
+    """The entries of a spec without the mesh axes of size one, which split nothing.
+
+    Args:
+      spec: As of `entries`.
+      mesh: The mesh on which an array lies by the spec.
+    """
+
+    def kept(entry: Any) -> Any:
+        if isinstance(entry, tuple):
+            return tuple(axis for axis in entry if kept(axis) is not None)
+        return None if mesh.shape.get(entry) == 1 else entry
+
+    return entries([kept(entry) for entry in entries(spec)])
+
+
 @contextlib.contextmanager
 def in_context(mesh: Mesh | None) -> Iterator[None]:
     """A context with a mesh, set as the JAX at hand does it; for `None` the context is unchanged.

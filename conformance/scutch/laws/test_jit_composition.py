@@ -194,7 +194,7 @@ DECORATED = {
 )
 def test_name_docstring_and_signature_are_kept(transforms, name, decorated, names):
     """A jitted function has the name, qualified name, docstring, module and signature of its
-    function, which is its `__wrapped__`.
+    function, to which `__wrapped__` leads, from wrapper to wrapper if there are several.
     """
     if decorated == "decorator":  # that `jit` may come without its function is not asked here
         assume(raised(transforms.jit) is None)
@@ -206,7 +206,7 @@ def test_name_docstring_and_signature_are_kept(transforms, name, decorated, name
     jitted = DECORATED[decorated](transforms.jit, work)
     for attribute in NAMED:
         assert alike(getattr(jitted, attribute), getattr(work, attribute))
-    assert jitted.__wrapped__ is work
+    assert inspect.unwrap(jitted) is work
     assert alike(inspect.signature(jitted), inspect.signature(signed))
 
 

@@ -216,6 +216,7 @@ def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape):
         rngs = nnx.Rngs(**seeds)
         first = _draw(rngs, before)
         fork = rngs.fork() if shape is None else rngs.fork(split=shape)
+        assert alike(list(fork), list(rngs))
         for name in seeds:
             first.extend(_drawn_in_lanes(nnx, fork[name], axes, 1))
         return [*first, *_draw(rngs, after)]
@@ -372,24 +373,21 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
     assert len({*map(plain_text, given_out)}) == len([*given_out]), "a key came twice"
 
 
-WAYS = ("method", *BLOCKS)
-
-
-FORKED = (*WAYS, "others", "one key", "lanes", "left alone", "other modes")
+FORKED = (*BLOCKS, "others", "one key", "lanes", "left alone", "other modes")
 
 
 @requirement("objects/streams/block-forks-leave-streams", must_reach=FORKED)
 @given(
-    seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(WAYS),
+    seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(BLOCKS),
     lanes=st.sampled_from([None, 1, 3]), chosen=st.sampled_from([None, *CHOSEN]),
     around=st.booleans(),
 )  # fmt: skip
 def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, chosen, around):
-    """A fork of streams, a new object or for the time of a block or a call, gives keys that the
-    streams do not give, the same again for the same seeds; the streams go on as if nothing had been
-    drawn from the fork. For the time of a block or a call, `split` says how many keys a stream has
-    at once, by a number or for the streams that filters take; all others are not forked. A call is
-    made under the modes that the decorator was given, also where others are set around it.
+    """A fork of streams for the time of a block or a call gives keys that the streams do not give,
+    the same again for the same seeds; the streams go on as if nothing had been drawn from the fork.
+    `split` says how many keys a stream has at once, by a number or for the streams that filters
+    take; all others are not forked. A call is made under the modes that the decorator was given,
+    also where others are set around it.
     """
     assume(len({*seeds.values()}) == len(seeds))
     reached(how)
@@ -398,8 +396,6 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
     )
     if len({*inside}) > 1:
         reached("others")
-    if how == "method":
-        lanes = chosen = None
     reached("one key" if lanes is None else "lanes")
     taken = [name for name in seeds if chosen is None or name in CHOSEN[chosen][1]]
     options = {} if lanes is None else {"split": lanes}
@@ -421,10 +417,6 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
     def drawn(inside):
         rngs = nnx.Rngs(**seeds)
         first = _draw(rngs, before)
-        if how == "method":
-            forked = rngs.fork()
-            assert alike(list(forked), list(rngs))
-            return first, _draw(forked, inside), _draw(rngs, after)
         if how == "with":
             with nnx.fork_rngs(rngs, **options):
                 middle = drawn_inside(rngs, inside)

@@ -452,6 +452,123 @@ def flattened():
     )  # fmt: skip
 
 
+def discriminators():
+    """Pydantic's discriminators: a class says its name itself, and a name is looked for in classes.
+
+    It claims the registry. There is no table: the subclasses of `Variable` are searched.
+    """
+    nnx, known, lock = reference.nnx, known_types(), threading.RLock()
+
+    def subclasses(typ):
+        yield typ
+        for each in typ.__subclasses__():
+            yield from subclasses(each)
+
+    def told(typ):
+        own = vars(typ).get("collection")
+        return own or next((name for name, each in known.items() if each is typ), None)
+
+    def owner(name):
+        return next((typ for typ in subclasses(nnx.Variable) if told(typ) == name), None)
+
+    def register(name, typ, overwrite=False):
+        with lock:
+            before = owner(name)
+            if before is not None and not overwrite:
+                raise ValueError(f"{name!r} is the name of {before}, and was to be that of {typ}")
+            if before is not None:
+                before.collection = None
+            typ.collection = name
+
+    def variable_type(name):
+        with lock:
+            return owner(name) or type(name, (nnx.Variable,), {"collection": name})
+
+    def variable_type_name(typ):
+        with lock:
+            if told(typ) is None:
+                register(typ.__name__, typ)
+            return told(typ)
+
+    claims = {
+        "variable_type": variable_type,
+        "variable_type_name": variable_type_name,
+        "register_variable_name_type_pair": register,
+        "sort_variable_types": lambda given: sorted(given, key=lambda typ: -len(typ.mro())),
+    }
+    return piece(
+        "pydantic-discriminators", ("bridge/registry/*",), 8, inputs=10, beside=BESIDE,
+        bridge=claims,
+    )  # fmt: skip
+
+
+def flax_paths():
+    """Flax 0.12, `bridge/variables.py`: trees are mapped with paths; a leaf is what is no `dict`.
+
+    It claims the conversions of trees.
+    """
+    bridge = reference.bridge
+
+    def is_leaf(node):
+        return not isinstance(node, dict)
+
+    def collection_of(path):
+        if not isinstance(path[0], jax.tree_util.DictKey):
+            raise ValueError(f"{path[0]} is no name of a collection")
+        return str(path[0].key)
+
+    def named(tree):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree, is_leaf=is_leaf):
+            yield collection_of(path), tuple(part.key for part in path), leaf
+
+    def insert(tree, path, leaf, of):
+        node = tree
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+            if not isinstance(node, dict):
+                raise ValueError(f"{path} of {of!r} leads through {node}")
+        if path[-1] in node:
+            raise ValueError(f"{path} of {of!r} is there already: {node[path[-1]]}")
+        node[path[-1]] = leaf
+
+    def to_attributes(collections):
+        tree = {}
+        for collection, path, leaf in named(collections):
+            insert(tree, path[1:], bridge.to_nnx_var(collection, leaf), collection)
+        return tree
+
+    def to_collections(attributes):
+        tree = {}
+        for path, leaf in jax.tree_util.tree_leaves_with_path(attributes, is_leaf=is_leaf):
+            keys = tuple(part.key for part in path)
+            if not isinstance(leaf, reference.nnx.Variable):
+                raise ValueError(f"{leaf!r} at {keys} is no variable")
+            collection = bridge.variable_type_name(type(leaf))
+            insert(tree, (collection, *keys), bridge.to_linen_var(leaf), collection)
+        return tree
+
+    around = "variable_type variable_type_name NNXMeta is_vanilla_variable to_linen_var to_nnx_var"
+    claims = {
+        **{name: getattr(bridge, name) for name in around.split()},
+        "get_col_name": collection_of,
+        "linen_vars_to_nnx_attrs": to_attributes,
+        "nnx_attrs_to_linen_vars": to_collections,
+    }
+    convicted = {
+        "bridge/trees/any-mapping-is-accepted": (
+            "collections and layers may be any mappings: here one of another class than `dict` is "
+            "taken for a variable, so that none of its parameters is found"
+        ),
+        "bridge/trees/path-in-two-is-refused[message]": (
+            "a should: the message shows one of the two collections"
+        ),
+    }
+    return piece(
+        "flax-0.12-trees", ("bridge/trees/*",), 6, convicted, beside=BESIDE, inputs=5,
+        bridge=claims,
+    )  # fmt: skip
+
+
 PIECES = (
     flax_registry(), maxtext_wrappers(),
     # Chosen after the judge was mended for the first.
@@ -460,4 +577,6 @@ PIECES = (
     decorated(), copying(),
     # Chosen after it was mended for these of the third set, too.
     snake_case(), flattened(),
+    # Chosen after it was mended for these of the fourth set, too.
+    discriminators(), flax_paths(),
 )  # fmt: skip

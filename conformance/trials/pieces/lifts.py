@@ -642,6 +642,149 @@ def dispatcher():
     )  # fmt: skip
 
 
+def unrolled():
+    """Debuggers of recurrent models: `scan` as a loop in Python, each step of which can be seen.
+
+    It claims `scan` with `in_axes`, `out_axes`, `length` and `reverse`, and `Carry`. A loop has at
+    least one step.
+    """
+    carry = object()
+
+    def sliced(tree, at, axis):
+        if axis is None:
+            return tree
+        return jax.tree.map(lambda x: jax.numpy.take(x, at, axis), tree)
+
+    def told(tree):
+        return jax.tree.map(lambda x: (jax.numpy.shape(x), jax.numpy.result_type(x)), tree)
+
+    def steps(args, in_axes, length):
+        """How many steps the sliced arguments and `length` ask for."""
+        pairs = [(arg, axis) for arg, axis in zip(args, in_axes, strict=True) if axis is not None]
+        sizes = {
+            jax.numpy.shape(leaf)[axis]
+            for arg, axis in pairs
+            if axis is not carry
+            for leaf in jax.tree.leaves(arg)
+        } | ({length} - {None})
+        if len(sizes) != 1:
+            raise ValueError(f"a loop of {sizes or 'no'} steps")
+        return range(*sizes)
+
+    def step(function, given, carried):
+        """What is carried from a step, and its outputs, from its arguments and the axes of both."""
+        args, ends = given
+        results = function(*args)
+        if not isinstance(ends, tuple):
+            results, ends = (results,), (ends,)
+        pairs = [*zip(results, ends, strict=True)]
+        after = [part for part, end in pairs if end is carry]
+        if len(after) != len(carried) or told(after) != told(carried):
+            raise TypeError(f"a step carries {after}, and was given {carried}")
+        return after, [
+            jax.tree.map(jax.numpy.asarray, part) for part, end in pairs if end is not carry
+        ]
+
+    def scan(function, *, in_axes, out_axes, length=None, reverse=False):
+        @functools.wraps(function)
+        def loop(*args):
+            order = steps(args, in_axes, length)
+            carried = [
+                jax.tree.map(jax.numpy.asarray, arg)
+                for arg, axis in zip(args, in_axes, strict=True)
+                if axis is carry
+            ]
+            outputs = {}
+            for at in reversed(order) if reverse else order:
+                given = [
+                    carried[0] if axis is carry else sliced(arg, at, axis)
+                    for arg, axis in zip(args, in_axes, strict=True)
+                ]
+                carried, outputs[at] = step(function, (given, out_axes), carried)
+            stacked = jax.tree.map(lambda *xs: jax.numpy.stack(xs), *[outputs[at] for at in order])
+            ends = out_axes if isinstance(out_axes, tuple) else (out_axes,)
+            left = iter(stacked)
+            found = [
+                carried[0]
+                if end is carry
+                else jax.tree.map(lambda x, end=end: jax.numpy.moveaxis(x, 0, end), next(left))
+                for end in ends
+            ]
+            return tuple(found) if isinstance(out_axes, tuple) else found[0]
+
+        return loop
+
+    lacking = ("unroll", "_split_transpose", "transform_metadata", "**")
+    # `equals-jax/scan-of-arrays` counts as not tried, as one of its laws needs the option `graph`.
+    return piece(
+        "unrolled-scan", LIFTS, 0, inputs=20, lacks=without("scan", *lacking),
+        transforms={"scan": scan, "Carry": carry},
+    )  # fmt: skip
+
+
+def chunked():
+    """NetKet, `vmap_chunked`: so many entries at a time, one chunk after the other.
+
+    It claims `vmap` with `in_axes` and `out_axes`.
+    """
+
+    def vmap(function, in_axes=0, out_axes=0):
+        if not isinstance(in_axes, int | tuple | list):
+            raise ValueError(f"in_axes={in_axes!r}: expected a number or a sequence of axes")
+
+        @functools.wraps(function)
+        def mapped(*args, **kwargs):
+            axes = in_axes if isinstance(in_axes, int) else tuple(in_axes)
+            leaves, structure = jax.tree.flatten((args, kwargs))
+            by_leaf = jax.tree.broadcast(
+                (axes, 0 if kwargs else {}), (args, kwargs), is_leaf=lambda axis: axis is None
+            )
+            found = jax.tree.leaves(by_leaf, is_leaf=lambda axis: axis is None)
+            if all(axis is None for axis in found):
+                raise ValueError(f"in_axes={in_axes} map no argument")
+            moved = [
+                jax.numpy.moveaxis(leaf, axis, 0)
+                for leaf, axis in zip(leaves, found, strict=True)
+                if axis is not None
+            ]
+
+            def one(parts):
+                left = iter(parts)
+                full = [
+                    leaf if axis is None else next(left)
+                    for leaf, axis in zip(leaves, found, strict=True)
+                ]
+                args, kwargs = jax.tree.unflatten(structure, full)
+                return function(*args, **kwargs)
+
+            stacked = jax.lax.map(one, moved, batch_size=2)
+            ends = jax.tree.broadcast(out_axes, stacked)
+            return jax.tree.map(lambda x, end: jax.numpy.moveaxis(x, 0, end), stacked, ends)
+
+        return mapped
+
+    return piece(
+        "netket-vmap_chunked", LIFTS, 1, inputs=10,
+        lacks=without("vmap", "axis_name", "axis_size", "spmd_axis_name"),
+        transforms={"vmap": vmap},
+    )  # fmt: skip
+
+
+def named_call():
+    """Haliax, `named_call`: what is compiled has the name of its function in profiles.
+
+    It claims `jit` with all options and stages of JAX.
+    """
+
+    def jit(function=None, **options):
+        if function is None:
+            return functools.partial(jit, **options)
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        return jax.jit(jax.named_call(function, name=name), **options)
+
+    return piece("haliax-named_call", LIFTS, 5, inputs=5, transforms={"jit": jit})
+
+
 PIECES = (
     equinox_filter_jit(), equinox_filter_vmap(), equinox_filter_grad(), equinox_filter_checkpoint(),
     plain_jax(), haliax_named_jit(), penzai_variable_jit(),
@@ -651,4 +794,6 @@ PIECES = (
     timed(), converting(), compiled_once(), functorch(),
     # Chosen after it was mended for these of the third set, too.
     shim(), forward(), checked(), dispatcher(),
+    # Chosen after it was mended for these of the fourth set, too.
+    unrolled(), chunked(), named_call(),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import equinox
+import jax
 from scutch.adapters.reference import implementation as reference
 from trials.pieces.making import OBJECTS, borrowed, piece
 
@@ -459,6 +460,158 @@ def breadth_first():
     )  # fmt: skip
 
 
+def qwix_unbox():
+    """Qwix, `unbox`, and MaxText's `unbox_logicallypartioned`: each box gives its value, once.
+
+    It claims `unbox` of trees; boxes and the tests for them are the reference's.
+    """
+    meta = reference.meta
+
+    def unbox(tree):
+        def value(leaf):
+            return leaf.unbox() if isinstance(leaf, meta.AxisMetadata) else leaf
+
+        return jax.tree.map(value, tree, is_leaf=lambda x: isinstance(x, meta.AxisMetadata))
+
+    convicted = {
+        "metadata/box-trees/unbox-leaves-no-box": (
+            "Flax's documents of `unbox` say that it strips all boxes: one inside another is left"
+        )
+    }
+    around = "AxisMetadata Partitioned PARTITION_NAME is_axis_metadata replace_boxed"
+    claims = {name: getattr(meta, name) for name in around.split()}
+    judged = ("metadata/box-trees/*", "metadata/box-subclasses", "metadata/box-values/*")
+    return piece("qwix-unbox", judged, 14, convicted, inputs=5, meta={**claims, "unbox": unbox})
+
+
+class Sequence(reference.nnx.Pytree):
+    """Keys one after the other: each is split off the key that is left of the ones before."""
+
+    def __init__(self, seed):
+        if isinstance(seed, int):
+            key = jax.random.key(seed)
+        else:
+            keys = jax.numpy.issubdtype(seed.dtype, jax.dtypes.prng_key)
+            key = seed if keys else jax.random.wrap_key_data(seed)
+        self.left = reference.nnx.Variable(key)
+
+    def __call__(self):
+        left, key = jax.random.split(self.left.get_value())
+        self.left.set_value(left)
+        return key
+
+
+class Sequences(reference.nnx.Pytree):
+    """Sequences of keys by name; a name without one gets the keys of `default`."""
+
+    def __init__(self, default=None, **seeds):
+        given = default if isinstance(default, Mapping) else {"default": default}
+        for name, seed in {**given, **seeds}.items():
+            if seed is not None:
+                setattr(self, name, Sequence(seed))
+
+    def __getitem__(self, name):
+        own = vars(self)
+        if name not in own and "default" not in own:
+            raise AttributeError(f"there is no sequence {name!r}, and no default one")
+        return own.get(name) or own["default"]
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self[name]
+
+    def __call__(self):
+        return self["default"]()
+
+
+def haiku_sequence():
+    """Haiku, `PRNGSequence`: a key is split in two at each call, one to keep and one to give.
+
+    It claims `Rngs`, without forks, and without the methods that draw numbers.
+    """
+    return piece(
+        "haiku-PRNGSequence", ("objects/streams",), 4, inputs=20,
+        nnx=borrowed(f"{OBJECTS} clone", Rngs=Sequences),
+    )  # fmt: skip
+
+
+def lenient_update():
+    """PyTorch, `load_state_dict(strict=False)`: what the module does not have is passed over.
+
+    It claims `update`.
+    """
+    nnx = reference.nnx
+
+    def leaves(tree, above=()):
+        for key, part in tree.items():
+            if isinstance(part, Mapping):
+                yield from leaves(part, (*above, key))
+            else:
+                yield (*above, key), part
+
+    def child(node, key):
+        return dict(children(node)).get(key) if node is not None else None
+
+    def update(node, *states):
+        for path, leaf in (pair for state in states for pair in leaves(state)):
+            home = functools.reduce(child, path[:-1], node)
+            own = child(home, path[-1])
+            if isinstance(own, nnx.Variable):
+                if isinstance(leaf, nnx.Variable):
+                    own.update_from_state(leaf)
+                else:
+                    own.set_raw_value(leaf)
+            elif own is not None and isinstance(home, nnx.Pytree):
+                setattr(home, path[-1], leaf)
+            elif own is not None:
+                home[path[-1]] = leaf
+
+    convicted = {
+        "objects/graphs/update-drops-no-path": (
+            "a should: a value for a path that the object does not have vanishes without a word"
+        )
+    }
+    judged = ("objects/graphs/update-*", "objects/sharing/any-path-updates-shared")
+    return piece(
+        "torch-load_state_dict", judged, 4, convicted, inputs=10,
+        nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state to_pure_dict clone graphdef",
+                     update=update),
+    )  # fmt: skip
+
+
+def tied_parameters():
+    """Accelerate, `find_tied_parameters`: groups of names that lead to one parameter.
+
+    It claims `find_duplicates`. A parameter inside a shared layer has a name by each way to it; a
+    shared layer itself is no parameter.
+    """
+    nnx = reference.nnx
+
+    def parameters(node, path=(), above=()):
+        if isinstance(node, nnx.Variable):
+            yield path, node
+        elif isinstance(node, nnx.Pytree | Mapping | list | tuple) and node not in above:
+            for key, part in children(node):
+                yield from parameters(part, (*path, key), (*above, node))
+
+    def tied(node):
+        groups = collections.defaultdict(list)
+        for path, parameter in parameters(node):
+            groups[id(parameter)].append(path)
+        return [paths for paths in groups.values() if len(paths) > 1]
+
+    convicted = {
+        "objects/sharing/duplicates-list-shared-paths": (
+            "a should: objects are listed, too, and the inside of a shared one is looked at once"
+        )
+    }
+    return piece(
+        "accelerate-tied", ("objects/sharing/duplicates-list-shared-paths",), 0, convicted,
+        inputs=10, lacks=("find_duplicates.only",), nnx=borrowed(OBJECTS, find_duplicates=tied),
+    )  # fmt: skip
+
+
 PIECES = (
     flax_flatten_dict(), equinox_partition(), penzai_select(), copied(), treex_filters(),
     # Chosen after the judge was mended for the first.
@@ -467,4 +620,6 @@ PIECES = (
     joined_paths(), records(),
     # Chosen after it was mended for these of the third set, too.
     deep_merge(), strict_restore(), breadth_first(),
+    # Chosen after it was mended for these of the fourth set, too.
+    haiku_sequence(), lenient_update(), tied_parameters(), qwix_unbox(),
 )  # fmt: skip
