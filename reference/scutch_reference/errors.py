@@ -44,9 +44,17 @@ class ScutchReferenceError(ValueError):
 
 
 class UsageError(ScutchReferenceError):
-    """The base of the errors about wrong usage whose message is written where they are raised.
+    """The base of the errors about a value that is none of those expected at its place.
 
-    The reference raises only its subclasses, each of which is for one part of the reference.
+    Only its subclasses are raised. `given` is the value, `place` says which argument or part it is,
+    and `expected` describes the values that are expected there.
+    """
+
+    text = "Got {given!r} as {place}; expected {expected}."
+
+
+class SentenceError(UsageError):
+    """The base of the errors whose message may also be written where they are raised.
 
     Args:
       message: The whole message.
@@ -55,8 +63,8 @@ class UsageError(ScutchReferenceError):
 
     text = "{message}"
 
-    def __init__(self, message: str, **parts: Any) -> None:
-        super().__init__(message=message, **parts)
+    def __init__(self, message: str | None = None, **parts: Any) -> None:
+        super().__init__(**parts if message is None else {"message": message, **parts})
 
 
 class PartitioningUnspecifiedError(ScutchReferenceError):
@@ -109,8 +117,15 @@ class AxisIndexError(ScutchReferenceError, IndexError):
     {lowest}."""
 
 
-class NamesError(UsageError):
-    """Axis names are no sequence, or repeat a name, or do not fit the rank (LOG-2, LOG-3, LOG-8).
+class NamesError(ScutchReferenceError):
+    """The base of the errors about the names of the axes of one array (LOG-2, LOG-3, LOG-8).
+
+    Only its subclasses are raised. `names` are the names.
+    """
+
+
+class NoNamesError(NamesError):
+    """A value is no sequence of axis names; the usual mistake is a string.
 
     Wrong::
 
@@ -121,8 +136,40 @@ class NamesError(UsageError):
         ref.Partitioned(jnp.ones(4), ("data",))
     """
 
-    text = """Axis names are a sequence with one entry for each axis, {message}. A name may stand
-    for one axis only; None is an unsharded axis."""
+    text = """Axis names are a sequence with one entry for each axis, got {names!r}. None is an
+    unsharded axis."""
+
+
+class RepeatedNameError(NamesError):
+    """A logical name, or a mesh axis, stands for two axes of one array (LOG-2, LOG-3).
+
+    Wrong::
+
+        ref.logical_to_mesh_axes(("batch", "batch"), (("batch", "data"),))
+
+    Right::
+
+        ref.logical_to_mesh_axes(("batch", None), (("batch", "data"),))
+    """
+
+    text = """The axis names {repeated!r} occur more than once in {names!r}. A name may stand for
+    one axis only; None is an unsharded axis."""
+
+
+class NameCountError(NamesError):
+    """An array has more or fewer axes than it has names (LOG-8).
+
+    Wrong::
+
+        ref.with_logical_constraint(jnp.ones(4), ("batch", None), (("batch", "data"),), mesh)
+
+    Right::
+
+        ref.with_logical_constraint(jnp.ones(4), ("batch",), (("batch", "data"),), mesh)
+    """
+
+    text = """Got {count} axis names {names!r} for an array with {rank} axes. None is the
+    name of an unsharded axis."""
 
 
 class StructureMismatchError(ScutchReferenceError):
@@ -141,7 +188,11 @@ class StructureMismatchError(ScutchReferenceError):
     tree has {ours}, the updates have {theirs}."""
 
 
-class AxisRulesError(UsageError):
+class AxisRulesError(ScutchReferenceError):
+    """The base of the errors about axis rules (LOG-3, LOG-10); only its subclasses are raised."""
+
+
+class AxisRuleFormError(AxisRulesError):
     """Axis rules are no list of pairs of a logical name and mesh axes (LOG-3).
 
     Wrong::
@@ -153,9 +204,29 @@ class AxisRulesError(UsageError):
         ref.logical_to_mesh_axes(("batch",), (("batch", "data"),))
     """
 
-    text = """{message}, got {rule!r}. Axis rules are pairs of a logical name and the mesh axes for
-    it, which are a name, a tuple of names, or None:
+    text = """{part} must {expected}, got {rule!r}. Axis rules are pairs of a logical name and the
+    mesh axes for it, which are a name, a tuple of names, or None:
     (('batch', 'data'), ('hidden', ('model', 'expert')))."""
+
+
+class RulesConflictError(AxisRulesError):
+    """The own rules of a variable contradict the rules in context for the same name (LOG-10e).
+
+    Wrong::
+
+        init = nnx.with_partitioning(jnp.ones, ("batch",), sharding_rules=(("batch", "model"),))
+        with ref.logical_axis_rules((("batch", "data"),)):
+            nnx.Param(init(8))
+
+    Right::
+
+        init = nnx.with_partitioning(jnp.ones, ("batch",), sharding_rules=(("batch", "model"),))
+        with ref.logical_axis_rules((("heads", "data"),)):
+            nnx.Param(init(8))
+    """
+
+    text = """Own rules {own!r} contradict the rules in context for {name!r}, {context!r}. Give both
+    the same rules for a name, or only one of them."""
 
 
 class UnmatchedAxisError(ScutchReferenceError):
@@ -287,11 +358,11 @@ class FilterError(UsageError, TypeError):
         nnx.split(nnx.Dict(w=nnx.Param(1.0)), nnx.Param, ...)
     """
 
-    text = """{message} A filter is a type, a tag, a predicate of (path, value), a boolean, `...`,
-    None, or a sequence of filters; `...` and True come last."""
+    text = """Got {given!r} as {place}. A filter is a type, a tag, a predicate of (path, value), a
+    boolean, `...`, None, or a sequence of filters; `...` and True come last."""
 
 
-class UnknownPathError(UsageError, KeyError):
+class UnknownPathError(SentenceError, KeyError):
     """A state has a path that the object does not have, or lacks one that it needs (OBJ-2).
 
     Wrong::
@@ -304,6 +375,57 @@ class UnknownPathError(UsageError, KeyError):
     """
 
     text = "{message}: {paths!r}."
+
+
+class MissingLeafError(UnknownPathError):
+    """A state has no leaf at a path of the values that are put into it (OBJ-4).
+
+    Wrong::
+
+        nnx.replace_by_pure_dict(nnx.State({"w": 1.0}), {"v": 2.0})
+
+    Right::
+
+        nnx.replace_by_pure_dict(nnx.State({"w": 1.0}), {"w": 2.0})
+    """
+
+    text = "The state has no leaf at the path {path!r}; it has leaves at {present!r}."
+
+
+class PathThroughLeafError(UnknownPathError):
+    """A path of a state leads through a leaf of it, which has nothing below (OBJ-4).
+
+    Wrong::
+
+        nnx.from_flat_state([(("w",), 1.0), (("w", "scale"), 2.0)])
+
+    Right::
+
+        nnx.from_flat_state([(("w", "kernel"), 1.0), (("w", "scale"), 2.0)])
+    """
+
+    text = "The path {path!r} leads through the leaf {leaf!r}, which has nothing below it."
+
+
+class StateKeysError(UnknownPathError):
+    """A tree and the nested dictionaries of its leaves do not have the same keys.
+
+    Wrong::
+
+        from scutch_reference import serialization
+
+        serialization.from_state_dict([1, 2], {"0": 3})
+
+    Right::
+
+        from scutch_reference import serialization
+
+        serialization.from_state_dict([1, 2], {"0": 3, "1": 4})
+    """
+
+    text = (
+        "At {name!r} the tree has the keys {keys!r}; the tree and the state do not share {wrong!r}."
+    )
 
 
 class SpecError(ScutchReferenceError):
@@ -368,17 +490,32 @@ class ReplicationError(SpecError):
     check_rep=False."""
 
 
-class DataError(UsageError):
-    """Attributes or metadata of an object are set or read by an unsupported call (OBJ-5).
+class DataError(SentenceError):
+    """Attributes, metadata or arrays of an object cannot be as they are asked to be (OBJ-5).
 
     Wrong::
 
-        nnx.Variable(1.0).set_metadata(1, 2, 3)
+        nnx.clone(nnx.Dict(w=nnx.Param(1.0)), variables=False, arrays=True)
 
     Right::
 
-        nnx.Variable(1.0).set_metadata("note", 2)
+        nnx.clone(nnx.Dict(w=nnx.Param(1.0)), arrays=True)
     """
+
+
+class ValueExpectedError(DataError):
+    """A value is none of those that an object, a variable or a metric expects (OBJ-5).
+
+    Wrong::
+
+        nnx.Dict(w=nnx.Param(1.0)).set_attributes(features=3)
+
+    Right::
+
+        nnx.Dict(w=nnx.Param(1.0)).set_attributes(w=nnx.Param(2.0))
+    """
+
+    text = UsageError.text
 
 
 class StreamError(UsageError, KeyError, AttributeError):
@@ -394,8 +531,21 @@ class StreamError(UsageError, KeyError, AttributeError):
     """
 
 
-class LiftingError(UsageError):
+class LiftingError(SentenceError):
     """A lifted transformation is given options or arguments that it cannot follow.
+
+    Wrong::
+
+        nnx.vmap(lambda x, y: x, in_axes=(0, 0, 0))(jnp.ones(2), jnp.ones(2))
+
+    Right::
+
+        nnx.vmap(lambda x, y: x, in_axes=(0, 0))(jnp.ones(2), jnp.ones(2))
+    """
+
+
+class LiftedValueError(LiftingError):
+    """An option or an argument of a lifted transformation does not fit the others.
 
     Wrong::
 
@@ -406,9 +556,42 @@ class LiftingError(UsageError):
         nnx.grad(lambda w, note: w.get_value(), argnums=0)(nnx.Param(1.0), "once")
     """
 
+    text = UsageError.text
+
+
+class CompiledStructureError(LiftingError):
+    """A compiled function is called with objects of another structure than before (JIT-9).
+
+    Wrong::
+
+        compiled = nnx.jit(lambda model: None).lower(nnx.Dict(w=nnx.Param(1.0))).compile()
+        compiled(nnx.Dict(w=nnx.Param(1.0), b=nnx.Param(2.0)))
+
+    Right::
+
+        compiled = nnx.jit(lambda model: None).lower(nnx.Dict(w=nnx.Param(1.0))).compile()
+        compiled(nnx.Dict(w=nnx.Param(3.0)))
+    """
+
+    text = """The compiled function was called with objects of another structure: compiled for
+    {compiled_for!r}, called with {called_with!r}. Lower and compile for the new ones."""
+
 
 class ModuleError(UsageError):
-    """A Linen module or a layer is used in a way, or at a time, that it cannot follow (LIN-1).
+    """A Linen module or a layer is given a value that it cannot use (LIN-1).
+
+    Wrong::
+
+        nn.Embed(4, 2).init(jax.random.key(0), jnp.ones(3))
+
+    Right::
+
+        nn.Embed(4, 2).init(jax.random.key(0), jnp.ones(3, int))
+    """
+
+
+class UnboundModuleError(ModuleError):
+    """A module that is not bound is asked for a variable, a key or a run (LIN-1).
 
     Wrong::
 
@@ -419,6 +602,60 @@ class ModuleError(UsageError):
         variables = nn.Dense(4).init(jax.random.key(0), jnp.ones((1, 2)))
         nn.Dense(4).bind(variables).variables
     """
+
+    text = """{module.__class__.__qualname__} is not bound, so it has no variables; it has them once
+    the module is bound: by init, apply or bind."""
+
+
+class ImmutableModuleError(ModuleError):
+    """An attribute of a bound module is set outside `setup`, or a field in it (LIN-1m).
+
+    Wrong::
+
+        layer = nn.Dense(4).bind({})
+        layer.features = 5
+
+    Right::
+
+        layer = nn.Dense(4).clone(features=5).bind({})
+    """
+
+    text = """Tried to set {name!r} of a bound {module.__class__.__qualname__} at the stage
+    {stage!r}. Modules are immutable: `setup` may set attributes that are no fields, and state is
+    kept in variables: self.variable(...)."""
+
+
+class MisplacedModuleError(ModuleError):
+    """A module is made as a part of another where that one makes no parts (LIN-1i).
+
+    Wrong::
+
+        nn.Dense(4, parent=nn.Dense(4).bind({}))
+
+    Right::
+
+        nn.Dense(4, parent=None)
+    """
+
+    text = """Tried to add a {child.__class__.__qualname__} to {parent.__class__.__qualname__}. A
+    module is made in setup or in a method marked compact of its parent, or passed as a field."""
+
+
+class BoundModuleHashError(ModuleError, TypeError):
+    """A bound module is hashed, as one is that is a static argument (LIN-1y).
+
+    Wrong::
+
+        hash(nn.Dense(4).bind({}))
+
+    Right::
+
+        hash(nn.Dense(4))
+    """
+
+    text = """Tried to hash a bound {module.__class__.__qualname__}, such as one that is a static
+    argument: its outputs follow from its variables, too. Pass it unbound, and the variables as an
+    argument."""
 
 
 class ScopeError(ScutchReferenceError):
@@ -526,7 +763,20 @@ class InvalidRngError(ScopeError):
 
 
 class RegistryError(UsageError):
-    """A collection of Linen and a variable type cannot be paired, or are not (BRG-1).
+    """A name or a variable type is not in the registry, or cannot be (BRG-1).
+
+    Wrong::
+
+        nnx.variable_type_from_name("masks")
+
+    Right::
+
+        nnx.variable_type_from_name("masks", allow_register=True)
+    """
+
+
+class RegisteredError(RegistryError):
+    """A collection of Linen or a variable type is paired with another already (BRG-1c).
 
     Wrong::
 
@@ -537,9 +787,11 @@ class RegistryError(UsageError):
         bridge.register_variable_name("mine", type("Mine", (nnx.Variable,), {}), overwrite=True)
     """
 
+    text = "{name!r} cannot name {typ!r}: {known!r} has {held!r}. Pass overwrite=True to forget it."
+
 
 class CrossingError(UsageError):
-    """A value has no counterpart on the other side of the bridge (BRG-4, BRG-6, BRG-7l).
+    """A value has no counterpart on the other side of the bridge (BRG-4, BRG-6).
 
     Wrong::
 
@@ -549,3 +801,35 @@ class CrossingError(UsageError):
 
         bridge.nnx_attrs_to_linen_vars({"w": nnx.Param(jnp.ones(2))})
     """
+
+
+class SharedPathError(CrossingError):
+    """A path is a variable in one collection, and anything in another (BRG-6c).
+
+    Wrong::
+
+        bridge.linen_vars_to_nnx_attrs({"params": {"w": 1.0}, "cache": {"w": 2.0}})
+
+    Right::
+
+        bridge.linen_vars_to_nnx_attrs({"params": {"w": 1.0}, "cache": {"v": 2.0}})
+    """
+
+    text = "{path} is in both {first!r} and {second!r}. In NNX one attribute is one variable."
+
+
+class MissingVariableError(CrossingError):
+    """A wrapped NNX module is called without one of its variables (BRG-7l).
+
+    Wrong::
+
+        bridge.to_linen(nnx.Linear, 2, 3).apply({}, jnp.ones((1, 2)))
+
+    Right::
+
+        layer = bridge.to_linen(nnx.Linear, 2, 3)
+        layer.apply(layer.init(jax.random.key(0), jnp.ones((1, 2))), jnp.ones((1, 2)))
+    """
+
+    text = """The variable at {path!r} of {nnx_class!r} is in no collection passed to apply; they
+    have the paths {present!r}."""

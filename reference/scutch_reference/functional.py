@@ -46,7 +46,10 @@ def flag(name: str, *values: A | None, once: bool = False) -> A:
     """
     given = [value for value in values if value is not None]
     if not given or (once and len(given) > 1):
-        raise ModuleError(f"Pass {name} to the layer or to its call, once; got {given!r}.")
+        raise ModuleError(
+            place=f"`{name}` of the layer and of its call", given=given,
+            expected="one value that is not None",
+        )  # fmt: skip
     return given[0]
 
 
@@ -125,7 +128,9 @@ def affine(
     (summed, _), (own, _) = split_axes(axes, x.ndim), split_axes(batch, x.ndim)
     lead = tuple(range(len(own)))
     if own != lead:
-        raise ModuleError(f"Axes with matrices of their own are the first ones, got {batch!r}.")
+        raise ModuleError(
+            place="the axes with matrices of their own", given=batch, expected="the first axes"
+        )
     given = {name: option for name, option in options.items() if option is not None}
     inner = tuple(range(len(lead), len(lead) + len(summed)))
     outputs = dot_general(x, kernel, ((summed, inner), (own, lead)), **given)
@@ -199,7 +204,10 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
       ModuleError: `indices` has no integer dtype.
     """
     if not jnp.issubdtype(jnp.result_type(indices), jnp.integer):
-        raise ModuleError(f"Embed takes integers, got {jnp.result_type(indices)}.")
+        raise ModuleError(
+            place="the dtype of the indices of Embed", given=jnp.result_type(indices),
+            expected="a dtype of integers",
+        )  # fmt: skip
     table = jnp.asarray(table, dtype)
     if len(table) == 1:
         return jnp.broadcast_to(table.ravel(), (*jnp.shape(indices), table.shape[1]))
@@ -346,7 +354,9 @@ def dropped(
     if rate in (0.0, 1.0):
         return x if rate == 0.0 else jnp.zeros_like(x)
     if key is None:
-        raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
+        raise ModuleError(
+            place="`rngs` of Dropout", given=None, expected="streams, in its call or constructor"
+        )
     _, independent = split_axes(broadcast_dims, x.ndim)
     shape = [size if axis in independent else 1 for axis, size in enumerate(x.shape)]
     kept = random.bernoulli(key() if callable(key) else key, 1 - rate, shape)

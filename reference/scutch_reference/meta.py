@@ -127,15 +127,15 @@ def axis_names(names: Any) -> tuple[Any, ...]:
         or list. A string is no sequence of names.
 
     Raises:
-      NamesError: `names` is no such sequence.
+      NoNamesError: `names` is no such sequence.
     """
     try:
         kept = tuple([tuple(name) if type(name) is list else name for name in names])
         hash(kept)
     except TypeError as error:
-        raise errors.NamesError(f"got {names!r}") from error
+        raise errors.NoNamesError(names=names) from error
     if isinstance(names, str):
-        raise errors.NamesError(f"got {names!r}")
+        raise errors.NoNamesError(names=names)
     return kept
 
 
@@ -181,7 +181,7 @@ class Partitioned(Node, AxisMetadata[A]):
       mesh: The mesh that `unbox` constrains to, instead of the mesh in context.
 
     Raises:
-      NamesError: `names` is a string, or no sequence of hashable entries.
+      NoNamesError: `names` is a string, or no sequence of hashable entries.
 
     >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)

@@ -28,7 +28,7 @@ from typing import Any, Self
 import jax
 
 from .. import nnx
-from ..errors import CrossingError
+from ..errors import CrossingError, SharedPathError
 from ..jax_versions import trace_level
 from ..linen.scope import Path
 from ..meta import A, AxisMetadata, Params, is_box
@@ -191,11 +191,16 @@ def _variable_at(level: Any, typ: Type, x: Any) -> nnx.Variable[Any]:
     if isinstance(x, NNXMeta):
         if x.var_type is not typ:
             col = variable_type_name(typ)
-            raise CrossingError(f"{col!r} is the collection of {typ!r}, but holds {x.var_type!r}.")
+            raise CrossingError(
+                place=f"the type of a variable of the collection {col!r}", given=x.var_type,
+                expected=repr(typ),
+            )  # fmt: skip
         return x.replace_boxed(copied_tree(x.value)).to_nnx_variable()
     metadata = {**_attributes(x), _BOX_TYPE: type(x)}
     if "value" not in metadata:
-        raise CrossingError(f"A box must have a value to cross; {x!r} has {list(metadata)}.")
+        raise CrossingError(
+            place="a box", given=x, expected="a field `value`: a box must have a value to cross"
+        )
     return typ._restored(copied_tree(metadata.pop("value")), metadata, level)
 
 
@@ -206,7 +211,10 @@ def get_col_name(keypath: Sequence[Any]) -> str:
       CrossingError: The path is empty, or does not begin with the key of a dictionary.
     """
     if not keypath or not isinstance(keypath[0], jax.tree_util.DictKey):
-        raise CrossingError(f"A path begins with its collection, a key; got {tuple(keypath)!r}.")
+        raise CrossingError(
+            place="a key path", given=tuple(keypath),
+            expected="a path that begins with its collection, a key of a dictionary",
+        )  # fmt: skip
     return str(keypath[0].key)
 
 
@@ -221,16 +229,16 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
       Nested dictionaries by path, in which the type of a variable tells its collection.
 
     Raises:
-      CrossingError: A path is a variable in one collection and anything in another (BRG-6c), or a
-        collection is no mapping.
+      SharedPathError: A path is a variable in one collection and anything in another (BRG-6c).
+      CrossingError: A collection is no mapping.
     """
     attributes: dict[Any, Any] = {}
     for col, tree in variables.items():
         if not isinstance(tree, Mapping):
-            raise CrossingError(f"The collection {col!r} is no mapping, but {tree!r}.")
+            raise CrossingError(place=f"the collection {col!r}", given=tree, expected="a mapping")
         if path := _enter(col, tree, attributes, trace_level()):
             owner = next(name for name, other in variables.items() if _holds(other, path))
-            raise CrossingError(f"{path} is in both {owner!r} and {col!r}.")
+            raise SharedPathError(path=path, first=owner, second=col)
     return attributes
 
 
@@ -312,7 +320,9 @@ def _collection_of(held: Any, path: Path) -> str:
     if isinstance(held, nnx.GraphDef):
         return "nnx"
     if not isinstance(held, nnx.Variable):
-        raise CrossingError(f"{path} is {held!r}, which is neither a variable nor a graph.")
+        raise CrossingError(
+            place=f"the entry at {path}", given=held, expected="a variable or a graph definition"
+        )
     return variable_type_name(type(held))
 
 

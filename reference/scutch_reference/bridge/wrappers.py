@@ -18,12 +18,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
 from .. import linen, nnx
-from ..errors import CrossingError
+from ..errors import CrossingError, MissingVariableError
+from ..linen.binding import scope_of
 from ..linen.scope import Filter, put
 from ..meta import A, P, Partitioned, boxing
 from ..nnx.graphdef import contents, put as put_inside
@@ -31,9 +32,23 @@ from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_line
 
 M = TypeVar("M", bound=Callable[..., Any])
 Keys = Mapping[str, Any]
-current_run: ContextVar[tuple[bool, Any]] = ContextVar("current_run", default=(False, None))
-"""A pair: whether wrappers make their variables now, and the default filter of the collections that
-may change, `None` outside a `ToLinen`. Only `running` sets it."""
+
+
+class Run(NamedTuple):
+    """The settings of a call of a wrapper, which the wrappers inside read.
+
+    Args:
+      initializing: Whether wrappers make their variables now.
+      mutable: The default filter of the collections that may change; `None` outside a `ToLinen`.
+    """
+
+    initializing: bool = False
+    mutable: Filter | None = None
+
+
+_OUTSIDE = Run()
+current_run: ContextVar[Run] = ContextVar("current_run", default=_OUTSIDE)
+"""The settings of the innermost call of a wrapper. Only `running` sets it."""
 
 
 @contextlib.contextmanager
@@ -44,7 +59,7 @@ def running(initializing: bool, mutable: Filter | None) -> Iterator[None]:
       initializing: Whether wrappers make their variables.
       mutable: The filter of collections that may change.
     """
-    token = current_run.set((initializing, mutable))
+    token = current_run.set(Run(initializing, mutable))
     try:
         yield
     finally:
@@ -62,7 +77,7 @@ def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
     Returns:
       `fn` itself.
     """
-    with running(True, current_run.get()[1]):
+    with running(True, current_run.get().mutable):
         fn(*args, **kwargs)
     return fn
 
@@ -113,7 +128,9 @@ class ToNNX(nnx.Module):
     def __getattr__(self, name: str) -> Any:
         module = vars(self).get("to_nnx__module")
         if name.startswith("_") or not callable(getattr(type(module), name, None)):
-            raise AttributeError(f"{type(self).__qualname__!r} has no attribute {name!r}")
+            raise AttributeError(
+                f"{type(self).__qualname__!r} has no attribute {name!r}", name=name, obj=self
+            )
         return functools.partial(self.__call__, method=name)
 
     def __call__(
@@ -217,7 +234,7 @@ class ToLinen(linen.Module):
           keys: A key for each stream.
 
         Raises:
-          CrossingError: A variable of the object is in no collection.
+          MissingVariableError: A variable of the object is in no collection.
         """
         made = nnx.eval_shape(lambda: self.to_linen__made({"default": jax.random.key(0), **keys}))
         definition, state = nnx.split(made)
@@ -225,10 +242,7 @@ class ToLinen(linen.Module):
         held = dict(nnx.to_flat_state(linen_vars_to_nnx_attrs(self.variables)))
         for path, variable in flat.items():
             if path not in held and not isinstance(variable, nnx.RngState):
-                raise CrossingError(
-                    f"{'/'.join(map(str, path))} of {self.nnx_class!r} is in no collection passed "
-                    f"to apply; they have {['/'.join(map(str, each)) for each in held]}."
-                )
+                raise MissingVariableError(path=path, nnx_class=self.nnx_class, present=[*held])
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
         # Variables that the first call made and the constructor did not, as in a `ToNNX` inside.
@@ -244,9 +258,9 @@ class ToLinen(linen.Module):
           nnx_method: The name of a method; `None` means `__call__` (BRG-7i).
 
         Raises:
-          CrossingError: A variable of the object is in no collection.
+          MissingVariableError: A variable of the object is in no collection.
         """
-        scope = self._scope
+        scope = scope_of(self)
         streams = {*scope.rngs} | ({"default"} if "params" in scope.rngs else set())
         keys = {name: self.make_rng(name) for name in sorted(streams)}
         first = scope.initializing and not self.variables
@@ -324,7 +338,10 @@ class Functional:
           CrossingError: `init` has not been called.
         """
         if self.graphdef is None:
-            raise CrossingError("functional(cls)(...).apply(state): call init(rngs=...) first.")
+            raise CrossingError(
+                place="the graph definition of a Functional", given=None,
+                expected="a call of init(rngs=...) before apply(state)",
+            )  # fmt: skip
         return nnx.call((self.graphdef, *states))
 
 

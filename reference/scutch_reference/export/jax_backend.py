@@ -258,9 +258,9 @@ def _mesh_of(described: Mapping[str, Any] | None) -> Mesh | None:
     needed, devices = int(np.prod(described["shape"])), jax.devices()
     if needed > len(devices):
         raise ExportMeshError(
-            f"The module was saved for a mesh of shape {described['shape']}, and there are "
-            f"{len(devices)} devices only."
-        )
+            place="the number of devices", given=len(devices),
+            expected=f"{needed} or more, for a mesh of shape {described['shape']}",
+        )  # fmt: skip
     return Mesh(np.array(devices[:needed]).reshape(described["shape"]), described["axes"])
 
 

@@ -232,15 +232,15 @@ def _check_mesh(mesh: ExportMesh | None, pspecs: Any, leaves: list[Any], tensorf
     """Refuse an export mesh without specs, specs without one, and arrays that are not JAX's."""
     if mesh is not None and pspecs is None:
         raise ExportMeshError(
-            "The module is built within an export mesh, but `pspecs` is not given. Pass a tree of "
-            "partition specs with the structure of `params`."
-        )
+            place="`pspecs` within an export mesh", given=None,
+            expected="a tree of partition specs with the structure of `params`",
+        )  # fmt: skip
     if mesh is None and pspecs is not None:
-        first = "Call initialize_dtensor() first, and build it" if tensorflow else "Build it"
+        first = "initialize_dtensor(), then " if tensorflow else ""
         raise ExportMeshError(
-            f"`pspecs` are given, but the module is not built within an export mesh. {first} "
-            "within `with maybe_enable_dtensor_export_on(mesh):`."
-        )
+            place="`pspecs` of a module that is not built within an export mesh", given=pspecs,
+            expected=f"{first}`with maybe_enable_dtensor_export_on(mesh):`",
+        )  # fmt: skip
     if mesh is not None:
         _check_arrays(leaves)
 
@@ -249,9 +249,9 @@ def _check_arrays(leaves: list[Any]) -> None:
     for leaf in leaves:
         if not isinstance(leaf, jax.Array):
             raise ExportMeshError(
-                f"On an export mesh parameters must be of type jax.Array, but one is a "
-                f"{type(leaf).__name__} of shape {leaf.shape}. Convert it with jax.numpy.asarray."
-            )
+                place="a parameter on an export mesh", given=leaf,
+                expected="an array that must be of type jax.Array: jax.numpy.asarray converts it",
+            )  # fmt: skip
 
 
 def save(module: JaxModule, folder: str | Path, inputs: Any) -> None:

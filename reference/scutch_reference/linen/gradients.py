@@ -101,7 +101,10 @@ def value_and_grad(
         has_aux=has_aux, vjp_variables=False, variables=variables, rngs=rngs,
     )  # fmt: skip
     if output.shape:
-        raise errors.ModuleError(f"A gradient is that of a scalar, not of shape {output.shape}.")
+        raise errors.ModuleError(
+            place="the shape of the output", given=output.shape,
+            expected="(), because a gradient is the gradient of a scalar",
+        )  # fmt: skip
     _, *gradients = back(jax.numpy.ones_like(output))
     return ((output, *aux) if has_aux else output), tuple(gradients)
 

@@ -24,7 +24,19 @@ from typing import Any, TypeAlias
 
 import jax
 
-from .module import F, Fn, Module, mapped, nowrap
+from .binding import (
+    Bindable,
+    Fn,
+    bound,
+    fields_of,
+    gives_names,
+    mapped,
+    names_given,
+    run,
+    run_as,
+    scope_of,
+)
+from .module import F, Module, nowrap
 from .scope import Filter, Path, Scope, both, copied, hashable, matches, put
 
 Names: TypeAlias = str | Sequence[str]
@@ -54,13 +66,13 @@ class Call:
     kwargs: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        self.scope = self.module._scope
-        self.names = self.module.names_in_use(self.module._names)
+        self.scope = scope_of(self.module)
+        self.names = names_given(self.module)
         found: set[Path] = set()
 
-        def reach(module: Module, _: str) -> None:
+        def reach(module: Bindable, _: str) -> None:
             found.update([module.path] if module.scope is self.scope else [])
-            mapped(reach, module._fields())
+            mapped(reach, fields_of(module))
 
         reach(self.module, "")
         self.paths = {p for p in found if not any(p[:i] in found for i in range(len(p)))}
@@ -93,17 +105,8 @@ class Call:
           The output, and the collections that may have changed.
         """
         scope = replace(self.scope, variables=copied(variables), **changes)
-        stage = self.module._stage
-        inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
-        if stage not in ("setup", "compact"):
-            return inner._run(self.function, args, kwargs), scope.ended()
-        # A method of the module makes this call while it runs: the function continues with the
-        # names that the method has given so far, and the method with the names of the function.
-        if stage == "compact":
-            inner._set_up()
-        inner._set(_stage=stage, _names=inner.names_in_use(self.names))
-        output = inner._run(self.function, args, kwargs)
-        self.module._set(_names=inner._names)
+        inner = bound(self.module, scope, self.module.path, self.module.parent, self.cls)
+        output = run_as(self.module, inner, self.names, self.function, args, kwargs)
         return output, scope.ended()
 
     def pure(self, variables: Filter, rngs: Filter) -> tuple[Fn, Collections, dict[str, Any]]:
@@ -255,13 +258,13 @@ def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) 
     """
     module, function, path, mutable, *settings = key
     scope = Scope(copied(variables), mutable, keys, *settings)
-    return module._bound(scope, path)._run(function, args, kwargs), scope.ended()
+    return run(bound(module, scope, path), function, args, kwargs), scope.ended()
 
 
 def _static_key(call: Call, variables: Filter) -> tuple[Any, ...]:
     """All that is static about a call, such that equal calls have equal keys."""
     module, scope = call.module, call.scope
-    described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
+    described = call.cls(**fields_of(module.clone()), name=module.name, parent=None)
     mutable = hashable(both(scope.mutable, variables))
     settings = (scope.initializing, scope.making, scope.capture)
     return (described, call.function, module.path, mutable, *settings)
@@ -305,8 +308,7 @@ def jit(
 
     def transform(call: Call) -> Any:
         module = call.module
-        goes_on = module._stage in ("setup", "compact")  # with the names of a method
-        if call.paths != {module.path} or type(module) is call.cls or goes_on:
+        if call.paths != {module.path} or type(module) is call.cls or gives_names(module):
             return call.whole(jax.jit, variables, rngs, **options)
         key, held = _static_key(call, variables), call.collections(variables)
         keys = {name: module.make_rng(name) for name in call.scope.rngs if matches(rngs, name)}

@@ -159,7 +159,10 @@ class MultiHeadAttention(Module):
     ):
         qkv_features = qkv_features or in_features
         if qkv_features % num_heads:
-            raise ModuleError(f"{qkv_features} features do not divide among {num_heads} heads.")
+            raise ModuleError(
+                place="qkv_features", given=qkv_features,
+                expected=f"a multiple of the {num_heads} heads",
+            )  # fmt: skip
         self.dtype, self.precision, self.attention_fn = dtype, precision, attention_fn
         self.dropout_rate, self.broadcast_dropout = dropout_rate, broadcast_dropout
         self.deterministic, self.decode = deterministic, decode
@@ -239,7 +242,9 @@ class MultiHeadAttention(Module):
             `deterministic` is given nowhere, or there is no stream.
         """
         if functional.flag("decode", decode, self.decode):
-            raise ModuleError("MultiHeadAttention keeps no cache: decode=True cannot be.")
+            raise ModuleError(
+                place="decode", given=True, expected="False: MultiHeadAttention keeps no cache"
+            )
         inputs_k = inputs_q if inputs_k is None else inputs_k
         inputs_v = inputs_k if inputs_v is None else inputs_v
         stream: Any = self.rngs if rngs is None else rngs

@@ -22,7 +22,7 @@ from typing import Any, overload
 
 import jax
 
-from ..errors import LiftingError
+from ..errors import LiftedValueError
 from .filters import Path, to_predicate
 from .flatten import is_object
 from .frames import Frame
@@ -138,10 +138,10 @@ class Differentiated(Lifted[P, R]):
         bound, given = len(self._bound), frame.signature.positional
         number = wanted.argnum + (bound if wanted.argnum >= 0 else given)
         if not bound <= number < given:
-            raise LiftingError(
-                f"Cannot differentiate with respect to argument {wanted.argnum}: the function "
-                f"got {given - bound} positional arguments."
-            )
+            raise LiftedValueError(
+                place="the number of an argument to differentiate", given=wanted.argnum,
+                expected=f"one of the {given - bound} arguments that were passed by position",
+            )  # fmt: skip
         return number
 
 
@@ -214,7 +214,7 @@ def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
 
     Raises:
       TypeError: `jax.grad` has no such option.
-      LiftingError: When called: there is no such argument.
+      LiftedValueError: When called: there is no such argument.
     """
     return lift(Differentiated, f, argnums=argnums, **options)
 
@@ -261,7 +261,7 @@ def value_and_grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> An
 
     Raises:
       TypeError: `jax.value_and_grad` has no such option.
-      LiftingError: When called: there is no such argument.
+      LiftedValueError: When called: there is no such argument.
     """
     return lift(Differentiated, f, argnums=argnums, with_value=True, **options)
 
@@ -290,11 +290,14 @@ class Checkpointed(Lifted[P, R]):
           run: The function.
 
         Raises:
-          ValueError: `static_argnums` has a number for which no argument was passed by position.
+          LiftedValueError: `static_argnums` has a number beyond the arguments passed by position.
         """
         count = frame.signature.positional - len(self._bound)
         if missing := [n for n in self._static or () if not -count <= n < count]:
-            raise ValueError(f"static_argnums has {missing}; {count} were passed by position.")
+            raise LiftedValueError(
+                place="numbers in static_argnums", given=missing,
+                expected=f"numbers of the {count} arguments that were passed by position",
+            )  # fmt: skip
         return jax.checkpoint(run, **self.options)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from ..errors import DataError
+from ..errors import ValueExpectedError
 from .graph import split
 from .objects import Pytree
 from .variables import Variable
@@ -58,7 +58,11 @@ class Metric(Pytree):
 def _asked(name: str, given: Any) -> Array:
     """The values of this name in a batch, as an array."""
     if name not in given:
-        raise DataError(f"The metric asks for {name!r}; it was given {sorted(given)!r}.")
+        raise ValueExpectedError(
+            place="the data of a batch",
+            given=sorted(given),
+            expected=f"data with the name {name!r}",
+        )
     return jnp.asarray(given[name])
 
 
@@ -85,7 +89,7 @@ class Average(Metric):
           **kwargs: The values, a number or an array, under the keyword `argname`.
 
         Raises:
-          DataError: The keyword `argname` is missing.
+          ValueExpectedError: The keyword `argname` is missing.
         """
         values = _asked(self.argname, kwargs)
         self.total[...] += jnp.sum(values, where=mask)
@@ -121,11 +125,14 @@ class Accuracy(Average):
           **_: Other data about the batch, which are ignored.
 
         Raises:
-          DataError: The shapes do not fit, or the labels are no integers.
+          ValueExpectedError: The shapes do not fit, or the labels are no integers.
         """
         rank = labels.ndim if self.threshold is not None else labels.ndim + 1
         if logits.ndim != rank or not jnp.issubdtype(labels.dtype, jnp.integer):
-            raise DataError(f"Accuracy has {logits!r} for the labels {labels!r}.")
+            raise ValueExpectedError(
+                place="logits and labels", given=(logits, labels),
+                expected=f"integers as labels, and logits with {rank} axes",
+            )  # fmt: skip
         if self.threshold is None:
             right = jnp.argmax(logits, axis=-1) == labels
         else:

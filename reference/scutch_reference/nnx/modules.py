@@ -16,7 +16,7 @@ from typing import Any, Generic, SupportsIndex
 
 import jax
 
-from ..errors import DataError
+from ..errors import ValueExpectedError
 from .filters import Path, to_predicate
 from .graph import clone, iter_children, iter_graph
 from .graphdef import put, take
@@ -39,7 +39,7 @@ class Module(Pytree):
           **attributes: The new values by name.
 
         Raises:
-          DataError: `raise_if_not_found`, and no such module has an attribute of a name.
+          ValueExpectedError: `raise_if_not_found`, and no such module has an attribute of a name.
         """
         predicate = to_predicate(filters or ...)
         missing = set(attributes)
@@ -49,7 +49,10 @@ class Module(Pytree):
                     missing.discard(name)
                     setattr(module, name, value)
         if missing and raise_if_not_found:
-            raise DataError(f"No module that {filters!r} takes has the attributes {missing!r}.")
+            raise ValueExpectedError(
+                place="names of attributes", given=sorted(missing),
+                expected=f"attributes of a module that {filters!r} takes",
+            )  # fmt: skip
 
     def train(self, *filters: Any, **attributes: Any) -> None:
         """Let layers that behave differently in training do so (OBJ-5).
@@ -171,7 +174,7 @@ def with_attributes(
       An object, or tree, of the same structure, with the same arrays.
 
     Raises:
-      DataError: `raise_if_not_found`, and no such module has an attribute of a name.
+      ValueExpectedError: `raise_if_not_found`, and no such module has an attribute of a name.
     """
     copy: Any = clone(node)
     Module.set_attributes(copy, only, raise_if_not_found=raise_if_not_found, **attributes)
@@ -206,7 +209,7 @@ def view(
       An object, or tree, of the same structure, with the same arrays.
 
     Raises:
-      DataError: `raise_if_not_found`, and no such module takes an option.
+      ValueExpectedError: `raise_if_not_found`, and no such module takes an option.
     """
     copy, predicate, unused = clone(node), to_predicate(only), set(options)
     for path, module in iter_graph(copy):
@@ -218,7 +221,10 @@ def view(
             module.set_view(**taken)
             unused -= taken.keys()
     if unused and raise_if_not_found:
-        raise DataError(f"No module that {only!r} takes has the options {sorted(unused)}.")
+        raise ValueExpectedError(
+            place="names of options", given=sorted(unused),
+            expected=f"parameters of `set_view` of a module that {only!r} takes",
+        )  # fmt: skip
     return copy
 
 

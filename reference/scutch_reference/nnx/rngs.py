@@ -144,7 +144,9 @@ class RngStream(_Random, Pytree):
         elif dtype == jnp.uint32:
             key = random.wrap_key_data(key)
         elif not jnp.issubdtype(dtype, dtypes.prng_key):
-            raise StreamError(f"A stream starts from an integer or a jax.random.key, got {key!r}")
+            raise StreamError(
+                place="the start of a stream", given=key, expected="an integer or a jax.random.key"
+            )
         self.tag = tag
         self.key: RngKey = RngKey(key, tag=tag)
         self.count = RngCount(jnp.zeros(key.shape, jnp.uint32), tag=tag)
@@ -157,7 +159,9 @@ class RngStream(_Random, Pytree):
           TraceLevelError: The stream was made outside the transformation that runs.
         """
         if self.key.get_raw_value() is None:
-            raise StreamError(f"The stream {self.tag!r} has no key.")
+            raise StreamError(
+                place=f"the key of the stream {self.tag!r}", given=None, expected="a key"
+            )
         count = self.count.get_value()
         self.count.set_value(count + 1)
         return random.fold_in(self.key.get_value(), count)
@@ -249,7 +253,10 @@ class Rngs(_Random, Elements, Pytree):
     def __getitem__(self, name: str) -> RngStream:
         streams = attributes_of(self)
         if name not in streams and "default" not in streams:
-            raise StreamError(f"There is no stream {name!r}, and no default; only {[*streams]!r}.")
+            raise StreamError(
+                place="the name of a stream", given=name,
+                expected=f"one of {[*streams]!r}, as there is no default",
+            )  # fmt: skip
         return streams.get(name) or streams["default"]  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
@@ -404,7 +411,9 @@ def with_rngs(
                 for first in _first_that_takes(by_filter, (path, stream))
             ]
             if sum(filter is not ... and filter is not True for _, filter, _ in found) > 1:
-                raise StreamError(f"{path!r} is to be changed in two ways: {found!r}.")
+                raise StreamError(
+                    place=f"the changes of {path!r}", given=found, expected="one change at most"
+                )
             for change, _, k in found[:1]:
                 update(stream, state(change(stream, k)))
     return copy
@@ -485,5 +494,8 @@ def reseed(
         elif shape and policy == "match_shape":
             keys = random.split(keys, shape)
         elif shape:
-            raise StreamError(f"{path!r} has keys of shape {shape}; {policy=} gives one key.")
+            raise StreamError(
+                place=f"the shape of the keys at {path!r}", given=shape,
+                expected=f"(), because policy={policy!r} gives one key",
+            )  # fmt: skip
         update(stream, state(RngStream(keys, tag=stream.tag)))

@@ -22,7 +22,7 @@ from typing import Any, Self, TypeVar
 
 import jax
 
-from ..errors import NoFilterMatchError, UnknownPathError
+from ..errors import MissingLeafError, NoFilterMatchError, PathThroughLeafError
 from .filters import Path, to_predicates
 from .variables import value_of
 
@@ -87,7 +87,7 @@ def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
       flat: Pairs of (path, leaf), or a mapping from paths to leaves.
 
     Raises:
-      UnknownPathError: A path leads through a leaf.
+      PathThroughLeafError: A path leads through a leaf.
     """
     state: State[Any, Any] = State()
     for path, leaf in FlatState(flat):
@@ -97,7 +97,7 @@ def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
         for key in path[:-1]:
             inner = inner.setdefault(key, State())
             if not isinstance(inner, State):
-                raise UnknownPathError("A path leads through a leaf", paths=[path])
+                raise PathThroughLeafError(path=path, leaf=inner)
         inner[path[-1]] = leaf
     return state
 
@@ -185,7 +185,7 @@ def merge_state(state: Nested, /, *states: Nested) -> "State[Any, Any]":
       *states: More of them. Where two have one path, the later state wins.
 
     Raises:
-      UnknownPathError: A path of one leads through a leaf of another.
+      PathThroughLeafError: A path of one leads through a leaf of another.
     """
     return from_flat_state(to_flat_state(state, *states))
 
@@ -238,7 +238,7 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
         a copy with this value, and another leaf the value itself.
 
     Raises:
-      UnknownPathError: The state has no leaf for a value.
+      MissingLeafError: The state has no leaf for a value.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
     flat = dict(to_flat_state(state))
@@ -246,7 +246,7 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     for path, value in to_flat_state(pure_dict):
         found = path if path in flat else by_text.get(tuple(map(str, path)))
         if found is None:
-            raise UnknownPathError("The state has no leaf for the path", paths=[path])
+            raise MissingLeafError(path=path, present=[*flat])
         part = functools.reduce(operator.getitem, found[:-1], state)
         part[found[-1]] = replace(flat[found], value)
 
@@ -271,7 +271,9 @@ class State(dict[K, V]):
 
     def __getattr__(self, key: str) -> Any:
         if key.startswith("__") or key not in self:
-            raise AttributeError(f"The state has no {key!r}; it has {tuple(self)!r}.")
+            raise AttributeError(
+                f"The state has no {key!r}; it has {tuple(self)!r}.", name=key, obj=self
+            )
         return self[key]  # type: ignore[index]
 
     def __setitem__(self, key: K, value: Any) -> None:

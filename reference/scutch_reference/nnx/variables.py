@@ -27,7 +27,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..errors import DataError
+from ..errors import ValueExpectedError
 from ..jax_versions import trace_level
 from ..logical import (
     checked_rules,
@@ -279,12 +279,15 @@ class Variable(Tracked, Generic[A]):
           **kwargs: Values by name; not with `args`.
 
         Raises:
-          DataError: The arguments are none of these.
+          ValueExpectedError: The arguments are none of these.
           TraceLevelError: The variable was made outside the transformation that runs.
         """
         self._check("change the metadata of")
         if len(args) > 2 or bool(args) == bool(kwargs):
-            raise DataError(f"Pass a dictionary, or a name and a value, or keywords, not {args!r}.")
+            raise ValueExpectedError(
+                place="metadata", given=args,
+                expected="a dictionary, or a name and a value, or else keywords",
+            )  # fmt: skip
         whole = len(args) == 1
         new = args[0] if whole else self._static.value | (kwargs or dict([args]))
         self._set_static(_tidied(new))
@@ -335,11 +338,13 @@ class Variable(Tracked, Generic[A]):
           other: The variable to copy.
 
         Raises:
-          DataError: It has another type.
+          ValueExpectedError: It has another type.
           TraceLevelError: This was made outside the transformation that runs.
         """
         if self.type is not other.type:
-            raise DataError(f"A {self.type!r} cannot copy from a {other.type!r}.")
+            raise ValueExpectedError(
+                place="the type of the other variable", given=other.type, expected=repr(self.type)
+            )
         self.update_from_state(other)
 
     def update_from_state(self, state: "Variable[A]") -> None:
@@ -369,7 +374,10 @@ class Variable(Tracked, Generic[A]):
     def __setattr__(self, name: str, value: Any) -> None:
         self._check(f"set {name!r} of")
         if name in (*Tracked.__slots__, *Variable.__slots__) or not hasattr(type(self), name):
-            raise AttributeError(f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.")
+            raise AttributeError(
+                f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.",
+                name=name, obj=self,
+            )  # fmt: skip
         object.__setattr__(self, name, value)
         if name == "__class__":
             self._changed()
@@ -545,13 +553,17 @@ def mesh_of(variable: Variable[Any]) -> Mesh | None:
       variable: Its `out_sharding` may have a mesh of its own; else its `mesh` counts.
 
     Raises:
-      DataError: It has both, and they are not equal.
+      ValueExpectedError: It has both, and they are not equal.
     """
     metadata = variable._static.value
     given, own = _sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
     mesh: Mesh | None = getattr(given, "mesh", own)
     if own is not None and own != mesh:
-        raise DataError(f"The metadata ask for two meshes: `out_sharding` is on {mesh}, not {own}.")
+        raise ValueExpectedError(
+            place="the mesh of `out_sharding`",
+            given=mesh,
+            expected=f"the `mesh` {own} of the metadata",
+        )
     return mesh
 
 
