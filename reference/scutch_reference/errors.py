@@ -31,7 +31,7 @@ class ScutchReferenceError(ValueError):
 
     text: ClassVar[str]
 
-    def __init__(self, **parts: Any) -> None:
+    def __init__(self, **parts: object) -> None:
         vars(self).update(parts)
 
     def __getattr__(self, name: str) -> Any:
@@ -63,7 +63,7 @@ class SentenceError(UsageError):
 
     text = "{message}"
 
-    def __init__(self, message: str | None = None, **parts: Any) -> None:
+    def __init__(self, message: str | None = None, **parts: object) -> None:
         super().__init__(**parts if message is None else {"message": message, **parts})
 
 

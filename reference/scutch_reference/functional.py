@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import jax.numpy as jnp
 from jax import Array, lax, nn, random, tree
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 from jax.typing import DTypeLike
 
 from .errors import ModuleError
@@ -27,6 +27,7 @@ from .placement import explicit_sharding, laid_out_like, mesh_axes, partition_sp
 
 A = TypeVar("A")
 Axes: TypeAlias = int | Sequence[int]
+OutSharding: TypeAlias = NamedSharding | PartitionSpec | None
 _pmean: Callable[..., Array] = lax.pmean  # JAX leaves it untyped.
 
 
@@ -77,7 +78,7 @@ def for_axes(sizes: Axes | None, count: int) -> tuple[int, ...]:
     return (sizes or 1,) * count if sizes is None or isinstance(sizes, int) else tuple(sizes)
 
 
-def promoted(dtype: DTypeLike | None, *arrays: Any) -> list[Any]:
+def promoted(dtype: DTypeLike | None, *arrays: Array | None) -> list[Any]:
     """Convert arrays to one dtype, in which a layer computes.
 
     Args:
@@ -186,7 +187,12 @@ def convolved(
     return outputs if bias is None else outputs + bias
 
 
-def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: Any = None) -> Array:
+def rows(
+    table: Array,
+    indices: Array,
+    dtype: DTypeLike | None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Look up one row of a table for each integer (LIN-4g).
 
     Args:
@@ -233,7 +239,10 @@ def _sharding_of_rows(table: Array, indices: Array) -> NamedSharding | None:
 
 
 def products(
-    queries: Array, table: Array, dtype: DTypeLike | None, out_sharding: Any = None
+    queries: Array,
+    table: Array,
+    dtype: DTypeLike | None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Multiply vectors with every row of a table (LIN-4g).
 
@@ -247,14 +256,14 @@ def products(
       The inner products, of shape (..., rows).
     """
     queries, table = promoted(dtype, queries, table)
-    options = {} if out_sharding is None else {"out_sharding": out_sharding}
+    options: dict[str, Any] = {} if out_sharding is None else {"out_sharding": out_sharding}
     return jnp.dot(queries, table.T, **options)
 
 
 def moments(
     x: Array,
     over: Axes,
-    mask: Any,
+    mask: Array | None,
     axis_name: str | None,
     groups: Sequence[Sequence[int]] | None,
     fast: bool,
@@ -376,7 +385,7 @@ def dot_product_attention(
     dropout_rate: float = 0.0,
     deterministic: bool = False,
     dtype: DTypeLike | None = None,
-    precision: Any = None,
+    precision: lax.PrecisionLike = None,
     *,
     is_causal: bool = False,
 ) -> Array:

@@ -27,13 +27,14 @@ from jax.tree_util import all_leaves, tree_leaves, tree_map
 from . import errors
 from .meta import A, P, Partitioned, axis_names, boxing
 from .placement import UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
+from .types import Prefix, Tree
 
 MeshAxes: TypeAlias = str | Sequence[str] | None
 Rules: TypeAlias = Sequence[tuple[str, MeshAxes]]
 CheckedRules: TypeAlias = tuple[tuple[str, Any], ...]
 
 
-def checked_rules(rules: Any) -> CheckedRules:
+def checked_rules(rules: object) -> CheckedRules:
     """Return rules as nested tuples, which can be hashed.
 
     Args:
@@ -175,7 +176,7 @@ def logical_to_mesh_axes(
     return resolve(axis_names(array_dim_names), rules_or_context(rules))[0]
 
 
-def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
+def logical_to_mesh(tree: Tree, rules: Rules | None = None) -> Tree:
     """Map every spec of logical names in a tree to a spec of mesh axes (LOG-5a).
 
     Args:
@@ -188,7 +189,7 @@ def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
     """
     checked = rules_or_context(rules)
 
-    def mapped(spec: Any) -> PartitionSpec:
+    def mapped(spec: object) -> PartitionSpec:
         if not isinstance(spec, PartitionSpec):
             raise errors.NoNamesError(names=spec)
         return resolve(tuple(spec), checked)[0]
@@ -196,7 +197,7 @@ def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
     return tree_map(mapped, tree)
 
 
-def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) -> Any:
+def logical_to_mesh_sharding(tree: Tree, mesh: Mesh, rules: Rules | None = None) -> Tree:
     """Map every spec of logical names in a tree to a sharding on a mesh (LOG-5b).
 
     Args:
@@ -217,7 +218,7 @@ class RulesFallback(enum.Enum):
     NO_CONSTRAINT = "no_constraint"
 
 
-def _is_names(spec: Any) -> bool:
+def _is_names(spec: object) -> bool:
     """Whether `spec` has the names of one array; if not, it is a tree of names."""
     if type(spec) is not tuple:
         return False
@@ -227,7 +228,7 @@ def _is_names(spec: Any) -> bool:
 
 def with_logical_constraint(
     x: A,
-    logical_axis_resources: Any,
+    logical_axis_resources: Prefix,
     rules: Rules | None = None,
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
@@ -255,7 +256,7 @@ def with_logical_constraint(
     if logical_axis_resources is None or not checked or (mesh is None and context_mesh() is None):
         return x
 
-    def constrained(names: Any, part: Any) -> Any:
+    def constrained(names: Prefix, part: Tree) -> Tree:
         names = axis_names(names)
         spec, unmatched = resolve(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:

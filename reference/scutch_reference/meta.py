@@ -26,7 +26,7 @@ import abc
 import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeGuard, TypeVar, cast
 
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
@@ -36,6 +36,7 @@ from . import errors
 from .comparison import difference
 from .placement import constrain, context_mesh, partition_spec
 from .struct import Node, field
+from .types import Tree
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -74,7 +75,7 @@ class AxisMetadata(Generic[A], abc.ABC):
         """Return the wrapped value, one layer only (BOX-3)."""
 
     @abc.abstractmethod
-    def replace_boxed(self, val: Any) -> "AxisMetadata[Any]":
+    def replace_boxed(self, val: Tree) -> "AxisMetadata[Any]":
         """Return a box with the same metadata around `val` (BOX-4)."""
 
     @abc.abstractmethod
@@ -106,7 +107,7 @@ def global_mesh_defined() -> bool:
     return context_mesh() is not None
 
 
-def is_axis_metadata(val: Any) -> TypeGuard[AxisMetadata[Any]]:
+def is_axis_metadata(val: object) -> TypeGuard[AxisMetadata[Any]]:
     """Tell whether a value is a box: an instance of `AxisMetadata`, and nothing else (BOX-1)."""
     return is_box(val)
 
@@ -119,7 +120,7 @@ is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMe
 _flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=is_box)
 
 
-def axis_names(names: Any) -> tuple[Any, ...]:
+def axis_names(names: Iterable[Any]) -> tuple[Any, ...]:
     """Return axis names as boxes keep them: a hashable tuple.
 
     Args:
@@ -147,14 +148,14 @@ def _from_the_front(names: tuple[Any, ...], index: int, rank: int) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _names_with(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, ...]:
+def _names_with(names: tuple[Any, ...], index: int, name: Hashable) -> tuple[Any, ...]:
     """The names with a new axis; a gap in front of it is unsharded (BOX-7)."""
     at = _from_the_front(names, index, len(names) + 1)
     return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
 
 
 @functools.lru_cache(maxsize=4096)
-def _names_without(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, ...]:
+def _names_without(names: tuple[Any, ...], index: int, name: Hashable) -> tuple[Any, ...]:
     """The names without an axis, which must have that name (BOX-9)."""
     at = _from_the_front(names, index, len(names))
     found = names[at] if at < len(names) else None
@@ -210,8 +211,8 @@ class Partitioned(Node, AxisMetadata[A]):
         spec = self.mesh_spec() if placed else None
         if spec is None:
             return self.value
-        put = functools.partial(constrain, spec=spec, mesh=self.mesh)
-        return cast(A, tree_map(put, self.value, is_leaf=is_box))
+        placing = functools.partial(constrain, spec=spec, mesh=self.mesh)
+        return cast(A, tree_map(placing, self.value, is_leaf=is_box))
 
     def mesh_spec(self) -> PartitionSpec | None:
         """Return the spec in terms of mesh axes that `unbox` constrains to; `None` for none.
@@ -220,7 +221,7 @@ class Partitioned(Node, AxisMetadata[A]):
         """
         return self.get_partition_spec()
 
-    def replace_boxed(self, val: Any) -> Self:
+    def replace_boxed(self, val: Tree) -> Self:
         """Return a box with the same metadata around `val`; this box stays as it is (BOX-4)."""
         # Trees have many boxes: this is the quickest copy that there is, and makes no Python call,
         # where `dataclasses.replace` makes several. The fields were checked when this box was made.
@@ -340,7 +341,7 @@ def with_partitioning(
     return boxing(fn, Partitioned, names=names, mesh=mesh)
 
 
-def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Any) -> Any:
+def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Tree) -> Tree:
     """Replace every outermost box of a tree by `fn(box)` (BOX-12).
 
     Args:
@@ -354,7 +355,7 @@ def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Any) -> Any:
     return structure.unflatten([fn(x) if is_box(x) else x for x in nodes])
 
 
-def add_axis(tree: Any, index: int, params: Params) -> Any:
+def add_axis(tree: Tree, index: int, params: Params) -> Tree:
     """Name a new axis in every outermost box of a tree, by the box's own method (BOX-13a).
 
     Args:
@@ -369,7 +370,7 @@ def add_axis(tree: Any, index: int, params: Params) -> Any:
     return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
 
 
-def remove_axis(tree: Any, index: int, params: Params) -> Any:
+def remove_axis(tree: Tree, index: int, params: Params) -> Tree:
     """Forget an axis in every outermost box of a tree, by the box's own method (BOX-13b).
 
     Args:
@@ -405,7 +406,7 @@ def _opened(nodes: list[Any], apply_constraint: bool) -> tuple[list[Any], bool]:
     return values, not all_leaves(values) or any(map(is_box, values))
 
 
-def unbox(tree: Any, apply_constraint: bool = True) -> Any:
+def unbox(tree: Tree, apply_constraint: bool = True) -> Tree:
     """Replace every box of a tree, at any depth, by its value (BOX-14).
 
     Args:
@@ -421,7 +422,7 @@ def unbox(tree: Any, apply_constraint: bool = True) -> Any:
     return structure.unflatten(unbox(values, apply_constraint) if more else values)
 
 
-def replace_boxed(tree: Any, updates: Any) -> Any:
+def replace_boxed(tree: Tree, updates: Tree) -> Tree:
     """Give every box of a tree, at any depth, the value at its place in `updates` (BOX-15).
 
     Args:
@@ -455,7 +456,7 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
     return structure.unflatten([x.replace_boxed(v) if is_box(x) else v for x, v in pairs])
 
 
-def _spec(node: Any) -> PartitionSpec | None:
+def _spec(node: Tree) -> PartitionSpec | None:
     if not is_box(node):
         return partition_spec(()) if hasattr(node, "shape") else None
     if not hasattr(node, "get_partition_spec"):
@@ -463,7 +464,7 @@ def _spec(node: Any) -> PartitionSpec | None:
     return node.get_partition_spec()  # type: ignore[no-any-return]
 
 
-def get_partition_spec(tree: Any) -> Any:
+def get_partition_spec(tree: Tree) -> Tree:
     """Return a tree with the partition spec of each outermost box and each leaf (BOX-16).
 
     Args:
@@ -478,7 +479,7 @@ def get_partition_spec(tree: Any) -> Any:
     return structure.unflatten(map(_spec, nodes))
 
 
-def get_sharding(tree: Any, mesh: Mesh) -> Any:
+def get_sharding(tree: Tree, mesh: Mesh) -> Tree:
     """Return a tree with the sharding on `mesh` of each outermost box and each leaf (BOX-17).
 
     Args:

@@ -8,13 +8,13 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 from .errors import StateKeysError
 from .nnx.flatten import one_level
+from .types import Tree
 
 
-def to_state_dict(target: Any) -> Any:
+def to_state_dict(target: Tree) -> Tree:
     """Return a tree as nested dictionaries; `from_state_dict` is the inverse.
 
     Args:
@@ -30,7 +30,7 @@ def to_state_dict(target: Any) -> Any:
     return dict(zip(map(str, level[0]), map(to_state_dict, level[1]), strict=True))
 
 
-def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
+def from_state_dict(target: Tree, state: Tree, name: str = ".") -> Tree:
     """Return a tree with the leaves of nested dictionaries; the inverse of `to_state_dict`.
 
     Args:

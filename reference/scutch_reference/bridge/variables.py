@@ -30,7 +30,7 @@ import jax
 from .. import nnx
 from ..errors import CrossingError, SharedPathError
 from ..jax_versions import trace_level
-from ..linen.scope import Path
+from ..linen.scope import ModulePath
 from ..meta import A, AxisMetadata, Params, is_box
 from ..nnx.registry import (
     Type,
@@ -41,6 +41,7 @@ from ..nnx.registry import (
 from ..nnx.static import Static
 from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
 from ..struct import Node
+from ..types import Tree
 
 _is_layer: Any = functools.lru_cache(maxsize=2048)(lambda cls: issubclass(cls, Mapping))
 """Whether the values of a class are layers, which means that it is a mapping (BRG-6d)."""
@@ -77,7 +78,7 @@ class NNXMeta(AxisMetadata[A]):
         """Return the value (BOX-3)."""
         return self.value
 
-    def replace_boxed(self, val: Any) -> "NNXMeta[Any]":
+    def replace_boxed(self, val: Tree) -> "NNXMeta[Any]":
         """Return a box with the same type and metadata around `val` (BOX-4)."""
         return NNXMeta(self.var_type, val, self.metadata)
 
@@ -127,12 +128,12 @@ def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
     return not metadata or (_HOOKS.issuperset(metadata) and not any(metadata.values()))
 
 
-def _attributes(box: Any) -> Any:
+def _attributes(box: Tree) -> Tree:
     """The fields of a box, its value included, by their keys in NNX."""
     return box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)
 
 
-def _takes(box_type: Any, attributes: dict[str, Any]) -> bool:
+def _takes(box_type: type[Any], attributes: dict[str, Any]) -> bool:
     """Whether the constructor of a box takes attributes as its keywords."""
     try:
         inspect.signature(box_type).bind(**attributes)
@@ -166,7 +167,7 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
     return NNXMeta(type(variable), value, metadata)
 
 
-def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
+def to_nnx_var(col: str, x: Tree) -> nnx.Variable[Any]:
     """Convert an entry of a Linen collection to a variable; inverse of `to_linen_var` (BRG-4).
 
     Args:
@@ -184,7 +185,7 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     return _variable_at(trace_level(), variable_type(col), x)
 
 
-def _variable_at(level: Any, typ: Type, x: Any) -> nnx.Variable[Any]:
+def _variable_at(level: Any, typ: Type, x: Tree) -> nnx.Variable[Any]:
     """As `to_nnx_var`, for a trace level and a type that the caller looks up once for a layer."""
     if not is_box(x):
         return typ._restored(copied_tree(x), {}, level)
@@ -244,7 +245,7 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
 
 def _enter(
     col: str, layer: Mapping[Any, Any], attributes: dict[Any, Any], level: Any
-) -> Path | None:
+) -> ModulePath | None:
     """Add the variables of a layer of a collection to the attributes of the layer.
 
     Returns:
@@ -270,7 +271,7 @@ def _enter(
     return None
 
 
-def _holds(tree: Any, path: Path) -> bool:
+def _holds(tree: Tree, path: ModulePath) -> bool:
     """Whether a tree of mappings has a variable at a path or below it."""
     for key in path:
         tree = tree.get(key, {}) if isinstance(tree, Mapping) else {}
@@ -299,7 +300,7 @@ def nnx_attrs_to_linen_vars(
 
 def _leave(
     layer: Mapping[Any, Any],
-    path: Path,
+    path: ModulePath,
     collections: dict[Any, Any],
     metadata_fn: Callable[[nnx.Variable[Any]], Any],
 ) -> None:
@@ -315,7 +316,7 @@ def _leave(
         own[cls][key] = metadata_fn(held) if isinstance(held, nnx.Variable) else held
 
 
-def _collection_of(held: Any, path: Path) -> str:
+def _collection_of(held: Tree, path: ModulePath) -> str:
     """The collection of a variable, or of a graph definition (BRG-6f)."""
     if isinstance(held, nnx.GraphDef):
         return "nnx"
@@ -326,7 +327,7 @@ def _collection_of(held: Any, path: Path) -> str:
     return variable_type_name(type(held))
 
 
-def _layer_at(path: Path, collections: dict[Any, Any]) -> dict[Any, Any]:
+def _layer_at(path: ModulePath, collections: dict[Any, Any]) -> dict[Any, Any]:
     """The dictionary at a path in nested dictionaries; missing ones are made."""
     for key in path:
         collections = collections.setdefault(key, {})

@@ -25,9 +25,10 @@ import jax
 from .. import linen, nnx
 from ..errors import CrossingError, MissingVariableError
 from ..linen.binding import scope_of
-from ..linen.scope import Filter, put
+from ..linen.scope import Filter, put_at
 from ..meta import A, P, Partitioned, boxing
 from ..nnx.graphdef import contents, put as put_inside
+from ..types import Tree
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -66,7 +67,7 @@ def running(initializing: bool, mutable: Filter | None) -> Iterator[None]:
         current_run.reset(token)
 
 
-def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
+def lazy_init(fn: M, /, *args: Tree, **kwargs: Tree) -> M:
     """Make the variables of every `ToNNX` in a module, by a call of it (BRG-7l).
 
     Args:
@@ -96,7 +97,7 @@ def _drawn_keys(rngs: Any) -> Any:
     return keys
 
 
-def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
+def _fill(node: Tree, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, variables; those that it has stay and are updated."""
     for name, new in attributes.items():
         old = contents(node).get(name)
@@ -135,12 +136,12 @@ class ToNNX(nnx.Module):
 
     def __call__(
         self,
-        *args: Any,
+        *args: Tree,
         rngs: nnx.Rngs | Keys | jax.Array | None = None,
         method: Callable[..., Any] | str | None = None,
         mutable: Filter | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        **kwargs: Tree,
+    ) -> Tree:
         """Call the Linen module, and store its mutable collections as attributes (BRG-7a, BRG-7c).
 
         Args:
@@ -250,7 +251,7 @@ class ToLinen(linen.Module):
         _fill(made, nnx.from_flat_state(rest))
         return made
 
-    def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
+    def __call__(self, *args: Tree, nnx_method: str | None = None, **kwargs: Tree) -> Tree:
         """Call the object, or its method of that name; mutable collections change (BRG-7g).
 
         Args:
@@ -273,17 +274,17 @@ class ToLinen(linen.Module):
         kept = nnx.merge_state(nnx.state(made, kept_ones), before)
         for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
             if self.is_mutable_collection(name):
-                put(scope.variables, (name, *self.path), tree)
+                put_at(scope.variables, (name, *self.path), tree)
         return output
 
 
 def to_linen(
     nnx_class: Callable[..., Any],
-    *args: Any,
+    *args: Tree,
     metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var,
     name: str | None = None,
     skip_rng: bool = False,
-    **kwargs: Any,
+    **kwargs: Tree,
 ) -> ToLinen:
     """Wrap an NNX class, with the arguments of its constructor as they stand in its call (BRG-7h).
 
@@ -324,7 +325,7 @@ class Functional:
         self.graphdef, state = nnx.split(self.module_type(*self.args, **options))
         return state
 
-    def apply(self, *states: Any) -> Any:
+    def apply(self, *states: Tree) -> Tree:
         """Return a stand-in for the object, which can be called, and so can its methods.
 
         Args:

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import jax
 
+from ..types import Prefix, Tree
 from . import constants, jax_backend
 from .constants import ExportModelType
 from .errors import ExportMeshError, ExportOptionError, MethodKeysError
@@ -41,14 +42,14 @@ class JaxModule:
 
     def __init__(
         self,
-        params: Any,
+        params: Tree,
         apply_fn: ApplyFn | Mapping[str, ApplyFn],
-        trainable: Any = None,
-        input_polymorphic_shape: Any = None,
+        trainable: Tree = None,
+        input_polymorphic_shape: Prefix = None,
         jax2tf_kwargs: Mapping[str, Any] | None = None,
         jit_compile: bool | Mapping[str, bool] = True,
         name: str | None = None,
-        pspecs: Any = None,
+        pspecs: Tree = None,
         allow_multi_axis_sharding_conslidation: bool | None = None,
         *,
         input_polymorphic_shape_symbol_values: Any = None,
@@ -180,7 +181,7 @@ class JaxModule:
         """The variables whose `trainable` is true."""
         return list(self.export_module().trainable_variables)
 
-    def update_variables(self, params: Any) -> None:
+    def update_variables(self, params: Tree) -> None:
         """Let every method compute with other parameters; with an error nothing changes (EXP-4).
 
         Args:
@@ -198,7 +199,7 @@ class JaxModule:
         self._backend.assign(leaves)
         self._leaves = leaves
 
-    def inputs_by_key(self, inputs: Any) -> Mapping[str, Any]:
+    def inputs_by_key(self, inputs: Tree) -> Mapping[str, Any]:
         """Return the inputs that `save` saves a module for, by the key of the method.
 
         Args:
@@ -228,7 +229,7 @@ class JaxModule:
         self._backend.save(folder, inputs)
 
 
-def _check_mesh(mesh: ExportMesh | None, pspecs: Any, leaves: list[Any], tensorflow: bool) -> None:
+def _check_mesh(mesh: ExportMesh | None, pspecs: Tree, leaves: list[Any], tensorflow: bool) -> None:
     """Refuse an export mesh without specs, specs without one, and arrays that are not JAX's."""
     if mesh is not None and pspecs is None:
         raise ExportMeshError(
@@ -254,7 +255,7 @@ def _check_arrays(leaves: list[Any]) -> None:
             )  # fmt: skip
 
 
-def save(module: JaxModule, folder: str | Path, inputs: Any) -> None:
+def save(module: JaxModule, folder: str | Path, inputs: Tree) -> None:
     """Write a module to a folder, which needs no package of ours; `load` is the inverse (EXP-1b).
 
     With TensorFlow the folder is a SavedModel with the attributes `methods` and `model_variables`,

@@ -26,7 +26,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
 from ..errors import ImmutableModuleError, MisplacedModuleError, UnboundModuleError
-from .scope import NamesInUse, Path, Scope
+from ..types import Tree
+from .scope import ModulePath, NamesInUse, Scope
 
 Fn: TypeAlias = Callable[..., Any]
 B = TypeVar("B", bound="Bindable")
@@ -48,7 +49,7 @@ class Bindable:
     name: str | None = field(default=None, kw_only=True)
 
     scope: ClassVar[Scope | None] = None
-    path: ClassVar[Path] = ()
+    path: ClassVar[ModulePath] = ()
     names_in_use: ClassVar[type[NamesInUse]] = NamesInUse
     """The class that records the names that a module gives; a subclass may use another."""
     _stage: ClassVar[str] = "unbound"
@@ -62,7 +63,7 @@ class Bindable:
         if isinstance(self.parent, Bindable):
             _admit(self.parent, self)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Tree) -> None:
         """Set an attribute in `setup`; a module without a name gets the attribute's.
 
         Raises:
@@ -94,7 +95,7 @@ class Bindable:
         )  # fmt: skip
 
 
-def mapped(fn: Callable[[Any, str], Any], value: Any, *keys: Any) -> Any:
+def mapped(fn: Callable[[Any, str], Any], value: Tree, *keys: Any) -> Tree:
     """Replace each module in a value by the result of a function of it.
 
     Args:
@@ -163,7 +164,7 @@ def _admit(module: Bindable, child: Bindable, attribute: str | None = None) -> N
 
 
 def _bind(
-    module: Bindable, scope: Scope, path: Path, old: Scope | None, copies: dict[int, Any]
+    module: Bindable, scope: Scope, path: ModulePath, old: Scope | None, copies: dict[int, Any]
 ) -> None:
     """Bind a module, and the modules in its fields that are unbound or bound to `old`."""
     vars(module).update(scope=scope, path=path, _names=module.names_in_use(), _stage="new")
@@ -186,7 +187,7 @@ def _bind(
 def bound(
     module: B,
     scope: Scope,
-    path: Path = (),
+    path: ModulePath = (),
     parent: Bindable | None = None,
     cls: type[B] | None = None,
     copies: dict[int, Any] | None = None,
@@ -256,7 +257,7 @@ def set_up(module: Bindable) -> None:
         vars(module).update(_stage="ready", _names_of_setup=names_given(module))
 
 
-def run(module: Bindable, function: Fn, args: Any, kwargs: Any, stage: str | None = None) -> Any:
+def run(module: Bindable, function: Fn, args: Tree, kwargs: Tree, stage: str | None = None) -> Tree:
     """Call a function as a method of a module: after `setup`, and as the parent of new modules.
 
     Each call of a compact method begins with the names that `setup` has given.
@@ -290,8 +291,8 @@ def run(module: Bindable, function: Fn, args: Any, kwargs: Any, stage: str | Non
 
 
 def run_as(
-    outer: Bindable, inner: Bindable, names: NamesInUse, function: Fn, args: Any, kwargs: Any
-) -> Any:
+    outer: Bindable, inner: Bindable, names: NamesInUse, function: Fn, args: Tree, kwargs: Tree
+) -> Tree:
     """Call a function with a copy of a module that stands for it inside a transformation.
 
     If a method of the module makes this call while it runs, the function continues with the names

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 
 import jax
 
+from ..types import Tree
 from .binding import (
     Bindable,
     Fn,
@@ -37,7 +38,7 @@ from .binding import (
     scope_of,
 )
 from .module import F, Module, nowrap
-from .scope import Filter, Path, Scope, both, copied, hashable, matches, put
+from .scope import Filter, ModulePath, Scope, as_dicts, both, hashable_filter, matches, put_at
 
 Names: TypeAlias = str | Sequence[str]
 Positions: TypeAlias = int | Sequence[int]
@@ -68,7 +69,7 @@ class Call:
     def __post_init__(self) -> None:
         self.scope = scope_of(self.module)
         self.names = names_given(self.module)
-        found: set[Path] = set()
+        found: set[ModulePath] = set()
 
         def reach(module: Bindable, _: str) -> None:
             found.update([module.path] if module.scope is self.scope else [])
@@ -88,11 +89,11 @@ class Call:
     def _copy_at_paths(self, source: Scope, choice: Filter, target: Collections) -> Collections:
         for path in self.paths:
             for name, tree in source.at(path, choice).items():
-                put(target, (name, *path), tree)
+                put_at(target, (name, *path), tree)
         return target
 
     def run(
-        self, args: Any, kwargs: Any, variables: Any, **changes: Any
+        self, args: Tree, kwargs: Tree, variables: Tree, **changes: Any
     ) -> tuple[Any, Collections]:
         """Call the function on a copy of the module, in a scope of its own.
 
@@ -104,7 +105,7 @@ class Call:
         Returns:
           The output, and the collections that may have changed.
         """
-        scope = replace(self.scope, variables=copied(variables), **changes)
+        scope = replace(self.scope, variables=as_dicts(variables), **changes)
         inner = bound(self.module, scope, self.module.path, self.module.parent, self.cls)
         output = run_as(self.module, inner, self.names, self.function, args, kwargs)
         return output, scope.ended()
@@ -120,7 +121,9 @@ class Call:
           output and the collections that may have changed; then the collections and the keys.
         """
 
-        def function(held: Any, keys: Any, *args: Any, **kwargs: Any) -> tuple[Any, Collections]:
+        def function(
+            held: Tree, keys: Tree, *args: Tree, **kwargs: Tree
+        ) -> tuple[Any, Collections]:
             mutable = both(self.scope.mutable, variables)
             return self.run(args, kwargs, held, mutable=mutable, rngs=keys)
 
@@ -161,7 +164,7 @@ def call_of(function: Fn, module: Module, args: tuple[Any, ...]) -> Call:
     return Call(module, type(module), function, args, {})
 
 
-def at_path(collections: Mapping[str, Any], path: Path) -> Collections:
+def at_path(collections: Mapping[str, Any], path: ModulePath) -> Collections:
     """Nest the tree of each collection under a path; `Scope.at` is the inverse.
 
     Args:
@@ -170,7 +173,7 @@ def at_path(collections: Mapping[str, Any], path: Path) -> Collections:
     """
     nested: Collections = {}
     for name, tree in collections.items():
-        put(nested, (name, *path), tree)
+        put_at(nested, (name, *path), tree)
     return nested
 
 
@@ -192,7 +195,7 @@ def lifted_target(
 
     def lifted(function: Any) -> Any:
         @functools.wraps(function)
-        def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Module, *args: Tree, **kwargs: Tree) -> Tree:
             return transform(Call(self, cls or type(self), function, args, kwargs))
 
         return call
@@ -248,7 +251,7 @@ def remat(
 checkpoint = remat
 
 
-def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _program(key: Any, variables: Tree, keys: Tree, /, *args: Tree, **kwargs: Tree) -> Tree:
     """The program of lifted `jit`, shared by all modules and calls with an equal `key`.
 
     Args:
@@ -257,7 +260,7 @@ def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) 
       args, kwargs: The arguments of the call.
     """
     module, function, path, mutable, *settings = key
-    scope = Scope(copied(variables), mutable, keys, *settings)
+    scope = Scope(as_dicts(variables), mutable, keys, *settings)
     return run(bound(module, scope, path), function, args, kwargs), scope.ended()
 
 
@@ -265,7 +268,7 @@ def _static_key(call: Call, variables: Filter) -> tuple[Any, ...]:
     """All that is static about a call, such that equal calls have equal keys."""
     module, scope = call.module, call.scope
     described = call.cls(**fields_of(module.clone()), name=module.name, parent=None)
-    mutable = hashable(both(scope.mutable, variables))
+    mutable = hashable_filter(both(scope.mutable, variables))
     settings = (scope.initializing, scope.making, scope.capture)
     return (described, call.function, module.path, mutable, *settings)
 

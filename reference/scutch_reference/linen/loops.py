@@ -23,6 +23,7 @@ import jax
 
 from .. import jax_versions, meta
 from ..errors import ModuleError
+from ..types import Prefix, Tree
 from .lift import Call, Collections, Names, lifted_target
 from .module import F, Fn
 from .scope import DenyList, Filter, both, matches
@@ -59,7 +60,7 @@ def chosen(choices: Mapping[Filter, Any], name: str) -> Any:
     return next((chosen for choice, chosen in choices.items() if matches(choice, name)), None)
 
 
-def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
+def _by_axis(fn: Fn, axes: Prefix, *trees: Tree) -> Tree:
     """`fn(axis, *parts)` for each axis in a tree of axes, which is a prefix of the trees.
 
     `broadcast` counts as the axis `None`.
@@ -69,12 +70,12 @@ def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
     return jax.tree.map(fn, axes, *trees, is_leaf=lambda axis: axis is None)
 
 
-def _to_front(axis: int | None, tree: Any) -> Any:
+def _to_front(axis: int | None, tree: Tree) -> Tree:
     """Arrays with the axis moved to the front; `None` for a tree that is not cut."""
     return None if axis is None else jax.tree.map(lambda x: jax.numpy.moveaxis(x, axis, 0), tree)
 
 
-def _from_front(axis: int | None, tree: Any) -> Any:
+def _from_front(axis: int | None, tree: Tree) -> Tree:
     """Arrays with the first axis moved to `axis`; for `None` the first entry, as all are alike."""
     return jax.tree.map(lambda x: x[0] if axis is None else jax.numpy.moveaxis(x, 0, axis), tree)
 
@@ -132,7 +133,7 @@ def cross_axis(
     """
     along = [(name, axis) for name in collections if (axis := chosen(axes, name)) is not None]
 
-    def crossed(tree: Any, axis: int) -> Any:
+    def crossed(tree: Tree, axis: int) -> Tree:
         if outwards:
             return rename(move(axis, tree), axis, params)
         return move(axis, rename(tree, axis, params))
@@ -188,7 +189,7 @@ class _Loop:
         size = self._size(cut, parts)
         split, same_keys = self._keys(call.scope.rngs, size)
 
-        def step(state: Any, cut_slice: Any, **changes: Any) -> tuple[Any, Collections]:
+        def step(state: Tree, cut_slice: Tree, **changes: Any) -> tuple[Any, Collections]:
             """Call the module on the state and one slice."""
             (carried, handed_on), (cut, parts, keys) = state, cut_slice
             own = _by_axis(
@@ -200,7 +201,7 @@ class _Loop:
                 rngs=same_keys | keys, **changes,
             )  # fmt: skip
 
-        def body(state: Any, cut_slice: Any) -> Any:
+        def body(state: Tree, cut_slice: Tree) -> Tree:
             """Run one lane or step; return the next state, and a pair of output and changes."""
             mutable = both(call.scope.mutable, (returned(self.axes), self.carry))
             output, changed = step(state, cut_slice, mutable=mutable)
@@ -225,7 +226,7 @@ class _Loop:
         call.write(shared | carried | changed)
         return (*last, y) if last else y
 
-    def _size(self, *trees: Any) -> int:
+    def _size(self, *trees: Tree) -> int:
         sizes: set[Any] = {x.shape[0] for x in jax.tree.leaves(trees)} | ({self.length} - {None})
         if len(sizes) != 1:
             raise ModuleError(
@@ -240,7 +241,7 @@ class _Loop:
         return split, {name: rngs[name] for name in asked if asked[name] is False}
 
 
-def _sharded_alike(keys: Any, others: Any) -> Any:
+def _sharded_alike(keys: Tree, others: Tree) -> Tree:
     """Shard split keys along the axis of the lanes as the other values, as `jax.vmap` requires.
 
     Only values on Explicit axes of a mesh have a type that says how they are sharded (LIN-9p).
@@ -257,8 +258,8 @@ def vmap(
     target: F,
     variable_axes: Axes = NOTHING,
     split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
     spmd_axis_name: str | None = None,
@@ -289,7 +290,7 @@ def vmap(
       ModuleError: In the call: the sizes along the axes differ, or none is known.
     """
 
-    def lanes(body: Fn, state: Any, slices: Any, size: int) -> Any:
+    def lanes(body: Fn, state: Tree, slices: Tree, size: int) -> Tree:
         if spmd_axis_name is not None:
             slices = (*slices[:2], _sharded_alike(slices[2], slices))
         mapped_body = jax.vmap(
@@ -314,8 +315,8 @@ def scan(
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
     split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
     length: int | None = None,
     reverse: bool = False,
     unroll: int = 1,
@@ -351,7 +352,7 @@ def scan(
       ModuleError: In the call: the sizes along the axes differ, or none is known.
     """
 
-    def steps(body: Fn, state: Any, slices: Any, size: int) -> Any:
+    def steps(body: Fn, state: Tree, slices: Tree, size: int) -> Tree:
         state, (ys, changed) = jax.lax.scan(
             body, state, slices, length=size, reverse=reverse, unroll=unroll
         )

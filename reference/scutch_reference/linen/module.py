@@ -26,12 +26,14 @@ import jax
 
 from .. import errors, meta
 from ..comparison import hashable
+from ..types import Tree
 from .binding import Bindable, Fn as Fn, bound, cloned, is_free, run, running_module, scope_of
-from .scope import DenyList, Filter, Scope, copied, key_at, matches, put
+from .scope import DenyList, Filter, Scope, as_dicts, key_at, matches, put_at
 from .variable import Variable
 
 F = TypeVar("F", bound=Fn)
 Method: TypeAlias = Fn | str | None
+Rngs: TypeAlias = Mapping[str, jax.Array] | jax.Array | None
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
 
 
@@ -66,7 +68,7 @@ def _method(function: Fn) -> Fn:
     """Wrap a method of a class, to bind the modules that it makes and to capture its output."""
 
     @functools.wraps(function)
-    def call(self: "Module", *args: Any, **kwargs: Any) -> Any:
+    def call(self: "Module", *args: Tree, **kwargs: Tree) -> Tree:
         output = run(self, function, args, kwargs)
         name = function.__name__
         capture = self.scope is not None and self.scope.capture
@@ -77,7 +79,7 @@ def _method(function: Fn) -> Fn:
     return call
 
 
-def _are_collections(variables: Any) -> bool:
+def _are_collections(variables: object) -> bool:
     """Whether variables are mappings by name, in a mapping by name (LIN-1g)."""
     return isinstance(variables, Mapping) and all(
         isinstance(tree, Mapping) and all(isinstance(each, str) for each in (name, *tree))
@@ -213,7 +215,7 @@ class Module(Bindable):
         """
         return name in self.variables.get(col, {})
 
-    def get_variable(self, col: str, name: str, default: Any = None) -> Any:
+    def get_variable(self, col: str, name: str, default: Tree = None) -> Tree:
         """Return a variable as it lies in its collection, box and all.
 
         Args:
@@ -226,7 +228,7 @@ class Module(Bindable):
         """
         return self.variables.get(col, {}).get(name, default)
 
-    def put_variable(self, col: str, name: str, value: Any) -> None:
+    def put_variable(self, col: str, name: str, value: Tree) -> None:
         """Write a variable as it shall lie in its collection, box and all (LIN-8).
 
         Args:
@@ -239,7 +241,7 @@ class Module(Bindable):
         if not self.is_mutable_collection(col):
             raise errors.ModifyScopeVariableError(path=self.path, collection=col, name=name)
         if not (scope_of(self).making and self.has_variable(col, name)):
-            put(scope_of(self).variables, (col, *self.path, name), value)
+            put_at(scope_of(self).variables, (col, *self.path, name), value)
 
     def is_mutable_collection(self, col: str) -> bool:
         """Return whether the variables of the collection `col` may change in this run."""
@@ -249,7 +251,7 @@ class Module(Bindable):
         self,
         col: str,
         name: str,
-        value: Any,
+        value: Tree,
         reduce_fn: Fn = lambda old, new: (*old, new),
         init_fn: Fn = tuple,
     ) -> bool:
@@ -322,7 +324,7 @@ class Module(Bindable):
         return self.clone(**{"parent": running_module.get(), "name": name, **changes})
 
     def bind(
-        self, variables: Mapping[str, Any], *, rngs: Any = None, mutable: Filter = False
+        self, variables: Mapping[str, Any], *, rngs: Rngs = None, mutable: Filter = False
     ) -> Self:
         """Return a bound copy of the module, for interactive use.
 
@@ -340,18 +342,18 @@ class Module(Bindable):
 
         Neither the copy nor the parts in its fields have the names that they got by being bound.
         """
-        return cloned(self, {}, False), copied(self.variables)
+        return cloned(self, {}, False), as_dicts(self.variables)
 
     def apply(
         self,
         variables: Mapping[str, Any],
-        *args: Any,
-        rngs: Any = None,
+        *args: Tree,
+        rngs: Rngs = None,
         method: Method = None,
         mutable: Filter = False,
-        capture_intermediates: Any = False,
-        **kwargs: Any,
-    ) -> Any:
+        capture_intermediates: bool | Fn = False,
+        **kwargs: Tree,
+    ) -> Tree:
         """Call the module with variables; they stay as they are (LIN-1b).
 
         Args:
@@ -379,12 +381,12 @@ class Module(Bindable):
 
     def init_with_output(
         self,
-        rngs: Any,
-        *args: Any,
+        rngs: Rngs,
+        *args: Tree,
         method: Method = None,
         mutable: Filter = ALL_BUT_INTERMEDIATES,
-        capture_intermediates: Any = False,
-        **kwargs: Any,
+        capture_intermediates: bool | Fn = False,
+        **kwargs: Tree,
     ) -> tuple[Any, dict[str, Any]]:
         """Make the variables that a call needs; return its output and the variables (LIN-1f).
 
@@ -399,7 +401,7 @@ class Module(Bindable):
         settings = {"initializing": True, "capture": capture_intermediates}
         return self._bound_for_run({}, rngs, mutable, **settings)._call(method, args, kwargs)
 
-    def init(self, rngs: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def init(self, rngs: Rngs, *args: Tree, **kwargs: Tree) -> dict[str, Any]:
         """Make the variables that a call with these arguments needs (LIN-1a).
 
         Args:
@@ -411,7 +413,7 @@ class Module(Bindable):
         return self.init_with_output(rngs, *args, **kwargs)[1]
 
     def _bound_for_run(
-        self, variables: Mapping[str, Any], rngs: Any, mutable: Filter, **settings: Any
+        self, variables: Mapping[str, Any], rngs: Rngs, mutable: Filter, **settings: Any
     ) -> Self:
         """A bound copy with `settings` in its scope; `capture` makes 'intermediates' mutable."""
         if not _are_collections(variables):
@@ -423,9 +425,9 @@ class Module(Bindable):
             mutable = ("intermediates", mutable)
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
         description = self if is_free(self) else self.clone()
-        return bound(description, Scope(copied(variables), mutable, streams, **settings))
+        return bound(description, Scope(as_dicts(variables), mutable, streams, **settings))
 
-    def _call(self, method: Method, args: Any, kwargs: Any) -> tuple[Any, dict[str, Any]]:
+    def _call(self, method: Method, args: Tree, kwargs: Tree) -> tuple[Any, dict[str, Any]]:
         """The output of a method, and the collections that may have changed."""
         if callable(method):
             output = run(self, getattr(method, "__func__", method), args, kwargs)
@@ -433,7 +435,7 @@ class Module(Bindable):
             output = getattr(self, method or "__call__")(*args, **kwargs)
         return output, scope_of(self).ended()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Tree, **kwargs: Tree) -> Tree:
         """Compute the outputs; a subclass defines it, or is called by `method=`."""
         raise errors.ModuleError(
             place=f"the method of {type(self).__qualname__} to call", given=None,

@@ -18,7 +18,8 @@ from jax.nn import initializers
 
 from .. import functional
 from ..errors import ModuleError
-from ..functional import Axes
+from ..functional import Axes, OutSharding
+from ..types import Leaf
 from .layers import Initializer, _Layer
 from .modules import Module
 from .objects import Metadata, data, dataclass
@@ -62,7 +63,7 @@ class LinearGeneral(_Layer):
     kernel_metadata: InitVar[Metadata] = None
     bias_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, kernel: Any, bias: Any, *metadata: Metadata) -> None:
+    def __post_init__(self, rngs: Rngs, kernel: Leaf, bias: Leaf, *metadata: Metadata) -> None:
         lead = tuple(self.batch_axis.values())
         self.in_features = functional.for_axes(self.in_features, 1)
         self.out_features = functional.for_axes(self.out_features, 1)
@@ -74,7 +75,7 @@ class LinearGeneral(_Layer):
             self._parameter(rngs, bias, metadata[1], *shape) if self.use_bias else None
         )
 
-    def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
+    def __call__(self, inputs: Array, out_sharding: OutSharding = None) -> Array:
         """Return the map of the inputs.
 
         Args:
@@ -217,8 +218,8 @@ class MultiHeadAttention(Module):
         rngs: Any = None,
         decode: bool | None = None,
         is_causal: bool = False,
-        out_sharding: Any = None,
-        qkv_sharding: Any = None,
+        out_sharding: OutSharding = None,
+        qkv_sharding: OutSharding = None,
     ) -> Array:
         """Return for each query the values weighted by attention, projected to `out_features`.
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..errors import ValueExpectedError
+from ..types import Leaf
 from .graph import split
 from .objects import Pytree
 from .variables import Variable
@@ -35,7 +36,7 @@ class Metric(Pytree):
         """Forget all batches."""
 
     @abc.abstractmethod
-    def update(self, **kwargs: Any) -> None:
+    def update(self, **kwargs: Leaf) -> None:
         """Take a batch into account.
 
         Args:
@@ -55,7 +56,7 @@ class Metric(Pytree):
         return split(self, *filters)
 
 
-def _asked(name: str, given: Any) -> Array:
+def _asked(name: str, given: dict[str, Leaf]) -> Array:
     """The values of this name in a batch, as an array."""
     if name not in given:
         raise ValueExpectedError(
@@ -81,7 +82,7 @@ class Average(Metric):
         """Forget all batches."""
         self.total[...], self.count[...] = jnp.float32(0), jnp.int32(0)
 
-    def update(self, mask: Array | None = None, **kwargs: Any) -> None:
+    def update(self, mask: Array | None = None, **kwargs: Leaf) -> None:
         """Take the values of a batch into account.
 
         Args:
@@ -114,7 +115,7 @@ class Accuracy(Average):
         self.threshold = threshold
 
     def update(  # type: ignore[override]
-        self, *, logits: Array, labels: Array, mask: Array | None = None, **_: Any
+        self, *, logits: Array, labels: Array, mask: Array | None = None, **_: Leaf
     ) -> None:
         """Take a batch into account.
 
@@ -160,7 +161,7 @@ class MultiMetric(Metric):
         for metric in self._metrics().values():
             metric.reset()
 
-    def update(self, **updates: Any) -> None:
+    def update(self, **updates: Leaf) -> None:
         """Take a batch into account, in all metrics.
 
         Args:

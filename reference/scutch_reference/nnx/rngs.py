@@ -25,13 +25,15 @@ from jax.nn import initializers
 
 from .. import jax_versions
 from ..errors import StreamError
+from ..types import Tree
 from .defaults import updating_graph
-from .filters import Path, to_predicate
+from .filters import Filter, Path, to_predicate
 from .graph import clone, iter_graph, state, update
 from .objects import Elements, Pytree, attributes_of
 from .variables import Variable
 
 Shape = int | tuple[int, ...]
+Shapes = Mapping[Any, Any] | Shape | None  # A shape for all streams, or one by filter.
 # Methods of streams that draw: each calls its function with a new key, and then the arguments.
 _DRAWING: dict[str, Callable[..., Any]] = {
     "ball": random.ball,
@@ -192,7 +194,7 @@ class RngStream(_Random, Pytree):
         return type(self)(jnp.broadcast_to(key, shape + key.shape), tag=self.tag)
 
 
-def _selected(node: Any, shapes: Any) -> Iterator[tuple[Path, RngStream, Any]]:
+def _selected(node: Tree, shapes: Shapes) -> Iterator[tuple[Path, RngStream, Any]]:
     """Yield the streams in a node whose variables a filter takes, each with the filter's value.
 
     A stream is taken by the first filter that takes both its key and its count, as in Flax.
@@ -222,7 +224,7 @@ def _first_that_takes(by_filter: Mapping[Any, Any], *parts: tuple[Path, Any]) ->
     return []
 
 
-def _by_filter(shapes: Any) -> Mapping[Any, Any]:
+def _by_filter(shapes: Shapes) -> Mapping[Any, Any]:
     """A mapping from filters, of one, of a value for all streams, or of None for no stream."""
     if isinstance(shapes, Mapping):
         return shapes
@@ -279,7 +281,7 @@ class Rngs(_Random, Elements, Pytree):
         """Return the names and streams, as `dict.items` does."""
         return attributes_of(self).items()
 
-    def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Any) -> Self:
+    def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Shapes) -> Self:
         """Return these streams, changed where a filter takes the stream itself, else forked.
 
         Args:
@@ -292,7 +294,7 @@ class Rngs(_Random, Elements, Pytree):
             made[name] = change(stream, taken[0]) if taken else stream.fork()
         return type(self)(**made)
 
-    def split(self, k: Any) -> Self:
+    def split(self, k: Shapes) -> Self:
         """Return streams of several independent keys at once (OBJ-6).
 
         Args:
@@ -303,7 +305,7 @@ class Rngs(_Random, Elements, Pytree):
         """
         return self._replaced(RngStream.split, k)
 
-    def broadcast(self, k: Any) -> Self:
+    def broadcast(self, k: Shapes) -> Self:
         """Return streams that have one key several times (OBJ-6).
 
         Args:
@@ -311,7 +313,7 @@ class Rngs(_Random, Elements, Pytree):
         """
         return self._replaced(RngStream.broadcast, k)
 
-    def fork(self, /, *, split: Any = None) -> Self:
+    def fork(self, /, *, split: Shapes = None) -> Self:
         """Return streams that are independent of these (OBJ-6).
 
         Args:
@@ -322,13 +324,13 @@ class Rngs(_Random, Elements, Pytree):
 
 
 def fork_rngs(
-    node: Any = ...,
+    node: Tree = ...,
     /,
     *,
-    split: Any = None,
+    split: Shapes = None,
     graph: bool | None = None,
     graph_updates: bool | None = None,
-) -> Any:
+) -> Tree:
     """Give each stream in an object a new key that is forked from it, in place (OBJ-6).
 
     Args:
@@ -346,7 +348,7 @@ def fork_rngs(
     """
     in_place = updating_graph(graph_updates)
 
-    def forked(node: Any) -> tuple[Any, ExitStack]:
+    def forked(node: Tree) -> tuple[Any, ExitStack]:
         node, backups = node if in_place else clone(node), ExitStack()
         for _, stream, k in _selected(node, split):
             new = stream.fork(split=k)  # Before the backup: its key is not drawn again.
@@ -360,16 +362,16 @@ def fork_rngs(
 
 
 def with_rngs(
-    node: Any = ...,
+    node: Tree = ...,
     /,
     *,
-    split: Any = None,
+    split: Shapes = None,
     fork: Any = None,
-    broadcast: Any = None,
-    only: Any = ...,
+    broadcast: Shapes = None,
+    only: Filter = ...,
     graph: bool | None = None,
     graph_updates: bool | None = None,
-) -> Any:
+) -> Tree:
     """Return a copy of an object with other seed streams: split, forked, or broadcast (OBJ-6).
 
     The keys of the new streams are drawn from the copy, so the streams of `node` do not change.
@@ -434,15 +436,15 @@ def _with_changed_arguments(
 
 
 def split_rngs(
-    node: Any = ...,
+    node: Tree = ...,
     /,
     *,
     splits: Shape,
-    only: Any = ...,
+    only: Filter = ...,
     squeeze: bool = False,
     graph: bool | None = None,
     graph_updates: bool | None = None,
-) -> Any:
+) -> Tree:
     """Give streams in an object several keys at once, in place (OBJ-6).
 
     Args:
@@ -473,7 +475,7 @@ def restore_rngs(backups: ExitStack, /) -> None:
 
 
 def reseed(
-    node: Any, /, *, graph: bool | None = None, policy: Any = "scalars_only", **stream_keys: Any
+    node: Tree, /, *, graph: bool | None = None, policy: Any = "scalars_only", **stream_keys: Any
 ) -> None:
     """Start the streams of some names anew, wherever they are in an object (OBJ-6).
 

@@ -17,13 +17,22 @@ for checkpoints. `to_flat_state` and `from_flat_state`, `to_pure_dict` and `repl
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from typing import Any, Self, TypeVar
 
 import jax
 
 from ..errors import MissingLeafError, NoFilterMatchError, PathThroughLeafError
-from .filters import Path, to_predicates
+from ..types import Tree
+from .filters import Filter, Path, to_predicates
 from .variables import value_of
 
 K = TypeVar("K")
@@ -32,7 +41,7 @@ Nested = Mapping[Any, Any]
 Pairs = Iterable[tuple[Path, V]] | Mapping[Path, V]
 
 
-def _order(key: Any) -> tuple[int, Any]:
+def _order(key: Hashable) -> tuple[int, Any]:
     """Sort integers before strings, and keys of other types by their text."""
     return (0, key) if isinstance(key, int) else (1, str(key))
 
@@ -61,14 +70,14 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def to_flat_state(*states: Any) -> FlatState[Any]:
+def to_flat_state(*states: Tree) -> FlatState[Any]:
     """Return the leaves of nested states with their paths (OBJ-4).
 
     Args:
       *states: Nested mappings, or flat states. Where two have one path, the later state wins.
     """
 
-    def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    def walk(value: Tree, path: Path) -> Iterator[tuple[Path, Any]]:
         if isinstance(value, FlatState):
             yield from value
         elif isinstance(value, Mapping):
@@ -146,7 +155,7 @@ def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) 
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
-def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
+def split_state(state: Nested, first: Filter, /, *filters: Filter) -> Any:
     """Partition a state by filters, so that every leaf is taken (OBJ-1).
 
     Args:
@@ -163,7 +172,7 @@ def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=True)
 
 
-def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
+def filter_state(state: Nested, first: Filter, /, *filters: Filter) -> Any:
     """Partition a state by filters; leaves that no filter takes are left out (OBJ-1).
 
     Args:
@@ -219,7 +228,7 @@ def restore_int_paths(pure_dict: Nested) -> Any:
       pure_dict: As a checkpoint that knows only strings as keys has it.
     """
 
-    def restored(key: Any) -> Any:
+    def restored(key: Hashable) -> Any:
         return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
 
     if isinstance(pure_dict, Mapping):
@@ -227,7 +236,7 @@ def restore_int_paths(pure_dict: Nested) -> Any:
     return pure_dict
 
 
-def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
+def replace_by_pure_dict(state: Tree, pure_dict: Nested, replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary into the leaves of a state, in place (OBJ-4).
 
     Args:
@@ -276,7 +285,7 @@ class State(dict[K, V]):
             )
         return self[key]  # type: ignore[index]
 
-    def __setitem__(self, key: K, value: Any) -> None:
+    def __setitem__(self, key: K, value: Tree) -> None:
         is_bare = isinstance(value, Mapping) and not isinstance(value, State)
         super().__setitem__(key, State(value) if is_bare else value)
 

@@ -18,7 +18,7 @@ metadata. In expressions a variable stands for its value.
 import abc
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -35,8 +35,9 @@ from ..logical import (
     get_logical_axis_rules,
     logical_to_mesh_axes,
 )
-from ..meta import PARTITION_NAME, A as A, Partitioned, boxing
+from ..meta import PARTITION_NAME, A as A, Params, Partitioned, boxing
 from ..placement import constrain, formatted, partition_spec
+from ..types import Tree
 from .defaults import using_eager_sharding
 from .static import Static, copied
 from .tracking import Tracked
@@ -79,7 +80,7 @@ def _tidied(metadata: Mapping[str, Any]) -> Static:
     return Static(kept, "metadata")
 
 
-def copied_tree(value: Any) -> Any:
+def copied_tree(value: Tree) -> Tree:
     """Return the same leaves in new containers; an array is returned itself."""
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
@@ -102,7 +103,7 @@ class Variable(Tracked, Generic[A]):
     __slots__ = ("_static",)
     _static: Static  # The metadata; variables of the same origin share it.
 
-    def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
+    def __init__(self, value: A | VariableMetadata[A], **metadata: object):
         if isinstance(value, VariableMetadata):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
@@ -129,7 +130,7 @@ class Variable(Tracked, Generic[A]):
         return cls._restored(value, attributes, trace_level())
 
     @classmethod
-    def _restored(cls, value: A, attributes: Mapping[str, Any], level: Any) -> Self:
+    def _restored(cls, value: A, attributes: Mapping[str, Any], level: Hashable) -> Self:
         """`from_metadata` at a trace level, for who makes many variables and has asked for it."""
         variable = object.__new__(cls)
         _put_static(variable, _tidied(attributes))
@@ -150,7 +151,7 @@ class Variable(Tracked, Generic[A]):
         hooks = self._static.value.get(event) or ()
         return hooks if isinstance(hooks, tuple | list) else (hooks,)
 
-    def run_hooks(self, event: str, value: Any) -> Any:
+    def run_hooks(self, event: str, value: Tree) -> Tree:
         """Return a value after the hooks of an event, which run one after the other (OBJ-5).
 
         A subclass may override it, to see or change all values that pass through hooks.
@@ -171,7 +172,7 @@ class Variable(Tracked, Generic[A]):
         """
         return value
 
-    def add_axis(self, index: int, name: Any) -> None:
+    def add_axis(self, index: int, name: Hashable) -> None:
         """Run the hooks `on_add_axis`: a transformation adds an axis to the value (OBJ-5).
 
         Args:
@@ -181,7 +182,7 @@ class Variable(Tracked, Generic[A]):
         for hook in self._hooks("on_add_axis"):
             hook(self, index, name)
 
-    def remove_axis(self, index: int, name: Any) -> None:
+    def remove_axis(self, index: int, name: Hashable) -> None:
         """Run the hooks `on_remove_axis`: a transformation takes an axis off the value (OBJ-5).
 
         Args:
@@ -203,7 +204,7 @@ class Variable(Tracked, Generic[A]):
         value = copied_tree(self._cell[0])
         return self.run_hooks("on_get_value", value if index is ... else value[index])
 
-    def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
+    def set_value(self, value: Tree, *, index: Any = _UNSET) -> None:
         """Store a value, or a part of it, after the hooks `on_set_value` (OBJ-5).
 
         Args:
@@ -249,7 +250,7 @@ class Variable(Tracked, Generic[A]):
     def __getitem__(self, index: Any) -> Any:
         return self.get_value(index=index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: Tree) -> None:
         self.set_value(value, index=index)
 
     @property
@@ -318,7 +319,7 @@ class Variable(Tracked, Generic[A]):
     sharding_names = property(lambda self: self._static.value.get("out_sharding"))
     type = var_type = property(lambda self: type(self))  # As `VariableState` had it.
 
-    def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
+    def copy(self, value: Tree = _UNSET, **updates: object) -> Self:
         """Return a new variable of the same type; no hook runs (OBJ-5).
 
         Args:
@@ -371,7 +372,7 @@ class Variable(Tracked, Generic[A]):
             return copied(self._static.value[name])
         return getattr(self._cell[0], name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self._check(f"set {name!r} of")
         if name in (*Tracked.__slots__, *Variable.__slots__) or not hasattr(type(self), name):
             raise AttributeError(
@@ -391,17 +392,17 @@ class Variable(Tracked, Generic[A]):
 _put_static = vars(Variable)["_static"].__set__
 
 
-def is_variable(value: Any) -> bool:
+def is_variable(value: object) -> bool:
     """Return whether a value is a variable."""
     return isinstance(value, Variable)
 
 
-def value_of(value: Any) -> Any:
+def value_of(value: Tree) -> Tree:
     """Return the value of a variable; return any other argument itself."""
     return value.get_value() if isinstance(value, Variable) else value
 
 
-def _form(value: Any) -> list[Any]:
+def _form(value: Tree) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
 
 
@@ -456,7 +457,7 @@ def _of_values(function: Callable[..., Any], *, reflected: bool = False) -> Call
     return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
 
 
-def _refuse_assignment(self: Any, other: Any) -> Any:
+def _refuse_assignment(self: Any, other: Tree) -> Tree:
     raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
 
 
@@ -491,7 +492,7 @@ class Perturbation(Intermediate[A]):
     """A zero whose gradient is the gradient of an intermediate value."""
 
 
-def with_metadata(initializer: F, **metadata: Any) -> F:
+def with_metadata(initializer: F, **metadata: object) -> F:
     """Return an initializer whose results bring metadata to the variables that they start (OBJ-5).
 
     Args:
@@ -504,7 +505,7 @@ def with_metadata(initializer: F, **metadata: Any) -> F:
     return cast(F, boxing(initializer, functools.partial(VariableMetadata[Any], metadata=metadata)))
 
 
-def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: Any) -> F:
+def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: object) -> F:
     """Return an initializer whose variables know the names of their axes (OBJ-5).
 
     Args:
@@ -567,7 +568,7 @@ def mesh_of(variable: Variable[Any]) -> Mesh | None:
     return mesh
 
 
-def get_partition_spec(tree: Any) -> Any:
+def get_partition_spec(tree: Tree) -> Tree:
     """Return a tree with the partition spec of each variable in its place (OBJ-5, LOG-7).
 
     Args:
@@ -578,7 +579,7 @@ def get_partition_spec(tree: Any) -> Any:
       axes, has `PartitionSpec()`; a value without a shape has None.
     """
 
-    def spec(value: Any) -> Any:
+    def spec(value: Tree) -> Tree:
         if isinstance(value, Variable):
             return value.replace(spec_of(value) or spec(value.get_raw_value()))
         return partition_spec(()) if hasattr(value, "shape") else None
@@ -586,7 +587,7 @@ def get_partition_spec(tree: Any) -> Any:
     return jax.tree.map(spec, tree, is_leaf=is_variable)
 
 
-def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
+def get_named_sharding(tree: Tree, mesh: Mesh) -> Tree:
     """Return a tree with the sharding of each variable on a mesh in its place (OBJ-5).
 
     Args:
@@ -621,7 +622,7 @@ def take_entry(variable: Variable[Any], index: int) -> Any:
     return name
 
 
-def put_entry(variable: Variable[Any], index: int, name: Any) -> None:
+def put_entry(variable: Variable[Any], index: int, name: Hashable) -> None:
     """Insert the name of a new axis into the names of a variable; inverse of `take_entry`.
 
     Args:
@@ -636,7 +637,7 @@ def put_entry(variable: Variable[Any], index: int, name: Any) -> None:
     variable.set_metadata(out_sharding=tuple(names))
 
 
-def _change_axis(change: str, variable: Variable[Any], index: int, params: Any) -> None:
+def _change_axis(change: str, variable: Variable[Any], index: int, params: Params) -> None:
     """Change the names as a box does, then run the hooks; `change` is the method of both."""
     names = _sharding_in(variable.get_metadata("out_sharding", None))
     if names and not isinstance(names, NamedSharding):

@@ -88,7 +88,7 @@ def test_what_cannot_cross_is_refused():
 
     with pytest.raises(CrossingError, match="must have a value"):
         bridge.to_nnx_var("params", Bare(1.0, ()))
-    with pytest.raises(CrossingError, match="1.0 as the collection 'params'; expected a mapping"):
+    with pytest.raises(CrossingError, match=r"1\.0 as the collection 'params'; expected a mapping"):
         bridge.linen_vars_to_nnx_attrs({"params": 1.0})
     with pytest.raises(CrossingError, match="expected a variable or a graph definition"):
         bridge.nnx_attrs_to_linen_vars({"a": {"b": 1.0}})
