@@ -25,7 +25,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_leaves, tree_map
 
 from . import errors
-from .meta import A, P, Partitioned, axis_names, boxing
+from .meta import A, P, Partitioned, boxing
+from .names import axis_names
 from .placement import UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
 from .types import Prefix, Tree
 

@@ -26,7 +26,7 @@ import abc
 import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, ParamSpec, Self, TypeGuard, TypeVar, cast
 
 from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
@@ -34,6 +34,7 @@ from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
 from .comparison import difference
+from .names import PLAIN_NAMES, axis_names, names_with, names_without
 from .placement import constrain, context_mesh, partition_spec
 from .struct import Node, field
 from .types import Tree
@@ -44,7 +45,6 @@ P = ParamSpec("P")
 Params = Mapping[Any, Any]
 PARTITION_NAME = "partition_name"
 """The key, in the parameters of `add_axis` and `remove_axis`, of the name of the axis."""
-_PLAIN_NAMES = frozenset((str, type(None)))  # Names of these types are kept as they are.
 _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 """The key in the metadata of a variable for each box field of another name (BRG-4)."""
 
@@ -120,50 +120,6 @@ is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMe
 _flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=is_box)
 
 
-def axis_names(names: Iterable[Any]) -> tuple[Any, ...]:
-    """Return axis names as boxes keep them: a hashable tuple.
-
-    Args:
-      names: A sequence with an entry for each axis: a name, `None`, or several mesh axes in a tuple
-        or list. A string is no sequence of names.
-
-    Raises:
-      NoNamesError: `names` is no such sequence.
-    """
-    try:
-        kept = tuple([tuple(name) if type(name) is list else name for name in names])
-        hash(kept)
-    except TypeError as error:
-        raise errors.NoNamesError(names=names) from error
-    if isinstance(names, str):
-        raise errors.NoNamesError(names=names)
-    return kept
-
-
-def _from_the_front(names: tuple[Any, ...], index: int, rank: int) -> int:
-    """The index of an axis of an array of that rank, with a negative one counted from the end."""
-    if index < -rank:
-        raise errors.AxisIndexError(names=names, index=index, lowest=-rank)
-    return index + rank if index < 0 else index
-
-
-@functools.lru_cache(maxsize=4096)
-def _names_with(names: tuple[Any, ...], index: int, name: Hashable) -> tuple[Any, ...]:
-    """The names with a new axis; a gap in front of it is unsharded (BOX-7)."""
-    at = _from_the_front(names, index, len(names) + 1)
-    return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
-
-
-@functools.lru_cache(maxsize=4096)
-def _names_without(names: tuple[Any, ...], index: int, name: Hashable) -> tuple[Any, ...]:
-    """The names without an axis, which must have that name (BOX-9)."""
-    at = _from_the_front(names, index, len(names))
-    found = names[at] if at < len(names) else None
-    if found != name:
-        raise errors.AxisNameError(names=names, index=index, found=found, name=name)
-    return names[:at] + names[at + 1 :]
-
-
 @functools.cache
 def _metadata_keys(cls: Any) -> tuple[tuple[str, str], ...]:
     """The fields of a class of boxes, each with the key of its value in the metadata (BRG-4)."""
@@ -194,7 +150,7 @@ class Partitioned(Node, AxisMetadata[A]):
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
-        if type(self.names) is not tuple or not _PLAIN_NAMES.issuperset(map(type, self.names)):
+        if type(self.names) is not tuple or not PLAIN_NAMES.issuperset(map(type, self.names)):
             object.__setattr__(self, "names", axis_names(self.names))
 
     def unbox(self, apply_constraint: bool = True) -> A:
@@ -246,7 +202,7 @@ class Partitioned(Node, AxisMetadata[A]):
           PartitioningUnspecifiedError: `params` has no name (BOX-8a).
           AxisIndexError: `index` is below `-rank - 1`.
         """
-        return self._renamed(_names_with, index, params)
+        return self._renamed(names_with, index, params)
 
     def remove_axis(self, index: int, params: Params) -> Self:
         """Forget the name of an axis; `add_axis` is the inverse (BOX-6).
@@ -263,7 +219,7 @@ class Partitioned(Node, AxisMetadata[A]):
           AxisNameError: The axis at `index` has another name (BOX-9).
           AxisIndexError: `index` is below `-rank`.
         """
-        return self._renamed(_names_without, index, params)
+        return self._renamed(names_without, index, params)
 
     def _renamed(self, change: Callable[..., tuple[Any, ...]], index: int, params: Params) -> Self:
         if PARTITION_NAME not in params:

@@ -32,6 +32,7 @@ from ..errors import CrossingError, SharedPathError
 from ..jax_versions import trace_level
 from ..linen.scope import ModulePath
 from ..meta import A, AxisMetadata, Params, is_box
+from ..nnx.axes import add_axis, remove_axis
 from ..nnx.registry import (
     Type,
     register_variable_name as register_variable_name,
@@ -39,7 +40,7 @@ from ..nnx.registry import (
     variable_type_from_name as variable_type_from_name,
 )
 from ..nnx.static import Static
-from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
+from ..nnx.variables import HOOKS, copied_tree
 from ..struct import Node
 from ..types import Tree
 

@@ -30,9 +30,22 @@ from ..types import Tree
 from .scope import ModulePath, NamesInUse, Scope
 
 Fn: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=Fn)
 B = TypeVar("B", bound="Bindable")
 running_module: ContextVar[Any] = ContextVar("running_module", default=None)
 """The innermost module whose method runs, which is the parent of new modules; `run` sets it."""
+
+
+def compact(method: F) -> F:
+    """Mark the method in which a module makes its parameters and sub-modules (LIN-1i)."""
+    method.compact = True  # type: ignore[attr-defined]
+    return method
+
+
+def nowrap(method: F) -> F:
+    """Mark a method that runs as any function: without `setup`, and not as a parent of modules."""
+    method.nowrap = True  # type: ignore[attr-defined]
+    return method
 
 
 @dataclass_transform(eq_default=True)

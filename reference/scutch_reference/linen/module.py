@@ -20,18 +20,29 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
 from operator import attrgetter
-from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias
 
 import jax
 
 from .. import errors, meta
 from ..comparison import hashable
 from ..types import Tree
-from .binding import Bindable, Fn as Fn, bound, cloned, is_free, run, running_module, scope_of
+from .binding import (
+    Bindable,
+    F as F,
+    Fn as Fn,
+    bound,
+    cloned,
+    compact as compact,
+    is_free,
+    nowrap as nowrap,
+    run,
+    running_module,
+    scope_of,
+)
 from .scope import DenyList, Filter, Scope, as_dicts, key_at, matches, put_at
 from .variable import Variable
 
-F = TypeVar("F", bound=Fn)
 Method: TypeAlias = Fn | str | None
 Rngs: TypeAlias = Mapping[str, jax.Array] | jax.Array | None
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
@@ -50,18 +61,6 @@ def current_module() -> "Module":
             expected="a call from a method of a module, or to pass module=...",
         )  # fmt: skip
     return module
-
-
-def compact(method: F) -> F:
-    """Mark the method in which a module makes its parameters and sub-modules (LIN-1i)."""
-    method.compact = True  # type: ignore[attr-defined]
-    return method
-
-
-def nowrap(method: F) -> F:
-    """Mark a method that runs as any function: without `setup`, and not as a parent of modules."""
-    method.nowrap = True  # type: ignore[attr-defined]
-    return method
 
 
 def _method(function: Fn) -> Fn:

@@ -34,7 +34,8 @@ from ..logical import (
     set_logical_axis_rules as set_axis_rules,
     with_logical_constraint as with_sharding_constraint,
 )
-from ..meta import PARTITION_NAME, Params, Partitioned, axis_names
+from ..meta import PARTITION_NAME, Params, Partitioned
+from ..names import axis_names
 from ..placement import partition_spec
 from ..types import Prefix, Tree
 from .lift import Names, remat as remat

@@ -17,6 +17,7 @@ from jax import Array, lax
 from jax.nn import initializers
 
 from .. import functional
+from ..attention import dot_product_attention
 from ..errors import ModuleError
 from ..functional import Axes, OutSharding
 from ..types import Leaf
@@ -149,7 +150,7 @@ class MultiHeadAttention(Module):
         bias_init: Initializer = initializers.zeros,
         out_bias_init: Initializer | None = None,
         use_bias: bool = True,
-        attention_fn: Callable[..., Array] = functional.dot_product_attention,
+        attention_fn: Callable[..., Array] = dot_product_attention,
         decode: bool | None = None,
         rngs: Rngs,
         keep_rngs: bool = True,

@@ -17,7 +17,6 @@ metadata. In expressions a variable stands for its value.
 
 import abc
 import functools
-import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -35,10 +34,11 @@ from ..logical import (
     get_logical_axis_rules,
     logical_to_mesh_axes,
 )
-from ..meta import PARTITION_NAME, A as A, Params, Partitioned, boxing
+from ..meta import A as A, boxing
 from ..placement import constrain, formatted, partition_spec
 from ..types import Tree
 from .defaults import using_eager_sharding
+from .operators import Operators, value_of as value_of
 from .static import Static, copied
 from .tracking import Tracked
 
@@ -85,7 +85,7 @@ def copied_tree(value: Tree) -> Tree:
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
-class Variable(Tracked, Generic[A]):
+class Variable(Operators, Tracked, Generic[A]):
     """One value with a type and metadata; expressions compute with the value itself (OBJ-5).
 
     Args:
@@ -115,7 +115,7 @@ class Variable(Tracked, Generic[A]):
         if spec is not None and metadata.get("eager_sharding", using_eager_sharding()):
             given, mesh = self._static.value["out_sharding"], mesh_of(self)
             made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
-            if given is not _sharding_in(given):
+            if given is not sharding_in(given):
                 made = jax.tree.map(lambda leaf: formatted(leaf, given), made)
         self._cell[0] = made
 
@@ -397,76 +397,8 @@ def is_variable(value: object) -> bool:
     return isinstance(value, Variable)
 
 
-def value_of(value: Tree) -> Tree:
-    """Return the value of a variable; return any other argument itself."""
-    return value.get_value() if isinstance(value, Variable) else value
-
-
 def _form(value: Tree) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
-
-
-# Python's operations on a variable act on its value. The method on the left calls the function on
-# the right with the values of its operands.
-_ANSWERED_BY_THE_VALUE: dict[str, Callable[..., Any]] = {
-    "__array__": np.asarray,
-    "__jax_array__": value_of,
-    "__neg__": operator.neg,
-    "__pos__": operator.pos,
-    "__abs__": operator.abs,
-    "__invert__": operator.invert,
-    "__eq__": operator.eq,
-    "__ne__": operator.ne,
-    "__lt__": operator.lt,
-    "__le__": operator.le,
-    "__gt__": operator.gt,
-    "__ge__": operator.ge,
-    "__contains__": operator.contains,
-    "__index__": operator.index,
-    "__call__": operator.call,
-    "__int__": int,
-    "__float__": float,
-    "__complex__": complex,
-    "__bool__": bool,
-    "__len__": len,
-    "__iter__": iter,
-    "__round__": round,
-}
-# Operators of two operands: `a + b` is `a.__add__(b)`, or if `a` has no such method
-# `b.__radd__(a)`; `a += b` is `a.__iadd__(b)`.
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "matmul": operator.matmul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "pow": operator.pow,
-    "lshift": operator.lshift,
-    "rshift": operator.rshift,
-    "and": operator.and_,
-    "xor": operator.xor,
-    "or": operator.or_,
-}
-
-
-def _of_values(function: Callable[..., Any], *, reflected: bool = False) -> Callable[..., Any]:
-    """A method that calls a function with the values of its operands, maybe in reverse."""
-    order = -1 if reflected else 1
-    return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
-
-
-def _refuse_assignment(self: Any, other: Tree) -> Tree:
-    raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
-
-
-for _method, _function in _ANSWERED_BY_THE_VALUE.items():
-    setattr(Variable, _method, _of_values(_function))
-for _operator, _function in _OPERATORS.items():
-    setattr(Variable, f"__{_operator}__", _of_values(_function))
-    setattr(Variable, f"__r{_operator}__", _of_values(_function, reflected=True))
-    setattr(Variable, f"__i{_operator}__", _refuse_assignment)
 
 
 VariableState = Variable  # The name in the documents: states hold copies of variables.
@@ -521,7 +453,7 @@ def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, *
     return with_metadata(initializer, out_sharding=sharding, **more)
 
 
-def _sharding_in(given: Any) -> Any:
+def sharding_in(given: Any) -> Any:
     """Return the sharding in a `Format`; return any other `out_sharding` itself."""
     return getattr(given, "sharding", given)
 
@@ -537,7 +469,7 @@ def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
     Raises:
       AxisRulesError: The variable's rules contradict those in context (LOG-10e).
     """
-    names = _sharding_in(variable._static.value.get("out_sharding"))
+    names = sharding_in(variable._static.value.get("out_sharding"))
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
     rules = get_logical_axis_rules()
@@ -557,7 +489,7 @@ def mesh_of(variable: Variable[Any]) -> Mesh | None:
       ValueExpectedError: It has both, and they are not equal.
     """
     metadata = variable._static.value
-    given, own = _sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
+    given, own = sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
     mesh: Mesh | None = getattr(given, "mesh", own)
     if own is not None and own != mesh:
         raise ValueExpectedError(
@@ -596,81 +528,3 @@ def get_named_sharding(tree: Tree, mesh: Mesh) -> Tree:
     """
     on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
     return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
-
-
-def _axis_names(variable: Variable[Any]) -> list[Any] | None:
-    """Return the names of the axes of a variable in a new list, or None if it has none."""
-    names = _sharding_in(variable._static.value.get("out_sharding"))
-    return None if not names or isinstance(names, NamedSharding) else list(names)
-
-
-def take_entry(variable: Variable[Any], index: int) -> Any:
-    """Take the name of an axis off a variable, and return it; `put_entry` is the inverse.
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: The axis, which may be negative.
-
-    Returns:
-      The name, or None where the variable names no such axis.
-    """
-    names = _axis_names(variable)
-    if names is None or not -len(names) <= index < len(names):
-        return None
-    name = names.pop(index)
-    variable.set_metadata(out_sharding=tuple(names))
-    return name
-
-
-def put_entry(variable: Variable[Any], index: int, name: Hashable) -> None:
-    """Insert the name of a new axis into the names of a variable; inverse of `take_entry`.
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: The place of the axis in the new value; negative ones count from its end.
-      name: The name, or None.
-    """
-    names = _axis_names(variable)
-    if names is None:
-        return
-    names.insert(index if index >= 0 else len(names) + 1 + index, name)
-    variable.set_metadata(out_sharding=tuple(names))
-
-
-def _change_axis(change: str, variable: Variable[Any], index: int, params: Params) -> None:
-    """Change the names as a box does, then run the hooks; `change` is the method of both."""
-    names = _sharding_in(variable.get_metadata("out_sharding", None))
-    if names and not isinstance(names, NamedSharding):
-        box = Partitioned(None, tuple(names))
-        variable.set_metadata(out_sharding=getattr(box, change)(index, params).names)
-    for key, entry in params.items():  # Further metadata with an entry for each axis (OBJ-5w).
-        held = variable.get_metadata(key, None)
-        if held and isinstance(held, tuple) and key != PARTITION_NAME:
-            entries = getattr(Partitioned(None, held), change)(index, {PARTITION_NAME: entry}).names
-            variable.set_metadata(key, entries)
-    getattr(variable, change)(index, params.get(PARTITION_NAME))
-
-
-def add_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
-    """Name a new axis of a variable, as `Partitioned.add_axis` does, and run its hooks (OBJ-5p).
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: Where the new axis is.
-      params: Holds the name of the axis under `PARTITION_NAME`; None there means unsharded.
-    """
-    _change_axis("add_axis", variable, index, params)
-
-
-def remove_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
-    """Take an axis off the names of a variable, and run its hooks; inverse of `add_axis` (OBJ-5p).
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: Where the axis was.
-      params: Holds the name of the axis under `PARTITION_NAME`.
-
-    Raises:
-      AxisNameError: The axis has another name.
-    """
-    _change_axis("remove_axis", variable, index, params)

@@ -23,10 +23,10 @@ import jax
 
 from ..meta import PARTITION_NAME
 from ..types import Prefix, Tree
+from .axes import add_axis, put_entry, remove_axis, take_entry
 from .flatten import flatten
 from .frames import Frame, PrefixRules
 from .lifting import Lifted, P, R, lift
-from .variables import add_axis, put_entry, remove_axis, take_entry
 
 
 class Mapped(Lifted[P, R]):
