@@ -20,12 +20,13 @@ that change it: `module` and `lift` call them and read no private attribute of a
 ([2.0], False)
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, dataclass_transform
 
-from ..errors import ImmutableModuleError, MisplacedModuleError, UnboundModuleError
+from ..errors import ImmutableModuleError, MisplacedModuleError, ModuleError, UnboundModuleError
 from ..types import Tree
 from .scope import ModulePath, NamesInUse, Scope
 
@@ -34,6 +35,21 @@ F = TypeVar("F", bound=Fn)
 B = TypeVar("B", bound="Bindable")
 running_module: ContextVar[Any] = ContextVar("running_module", default=None)
 """The innermost module whose method runs, which is the parent of new modules; `run` sets it."""
+
+
+def current_module() -> Any:
+    """Return the innermost module whose method runs.
+
+    Raises:
+      ModuleError: No method of a module runs.
+    """
+    module = running_module.get()
+    if module is None:
+        raise ModuleError(
+            place="the module whose method runs", given=None,
+            expected="a call from a method of a module, or to pass module=...",
+        )  # fmt: skip
+    return module
 
 
 def compact(method: F) -> F:
@@ -106,6 +122,38 @@ class Bindable:
             f"{type(self).__qualname__!r} has no attribute {name!r}{'' if self.scope else why}",
             name=name, obj=self,
         )  # fmt: skip
+
+    def clone(self, *, parent: Any = None, **changes: Any) -> Self:
+        """Return an unbound copy, with other values in the fields named in `changes`.
+
+        Args:
+          parent: The module in which the copy is made, as if by its constructor.
+        """
+        return cloned(self, {}, True, parent, changes)
+
+    def copy(self, *, name: str | None = None, **changes: Any) -> Self:
+        """Return a copy that is a part of the module whose method runs, as a new one is (LIN-1t).
+
+        Args:
+          name: Its name in the parent; left out, it gets one as any new part does.
+          changes: Values for fields; and `parent`, if that is not the module whose method runs.
+        """
+        return self.clone(**{"parent": running_module.get(), "name": name, **changes})
+
+
+def wrapped(function: Fn) -> Fn:
+    """Wrap a method of a module, to bind the modules that it makes and to capture its output."""
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Tree, **kwargs: Tree) -> Tree:
+        output = run(self, function, args, kwargs)
+        name = function.__name__
+        capture = self.scope is not None and self.scope.capture
+        if capture and (name == "__call__" if capture is True else capture(self, name)):
+            self.sow("intermediates", name, output)
+        return output
+
+    return call
 
 
 def mapped(fn: Callable[[Any, str], Any], value: Tree, *keys: Any) -> Tree:

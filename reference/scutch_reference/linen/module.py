@@ -15,7 +15,6 @@ keys of a bound module, and the runs.
 3.0
 """
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
@@ -34,11 +33,12 @@ from .binding import (
     bound,
     cloned,
     compact as compact,
+    current_module as current_module,
     is_free,
     nowrap as nowrap,
     run,
-    running_module,
     scope_of,
+    wrapped,
 )
 from .scope import DenyList, Filter, Scope, as_dicts, key_at, matches, put_at
 from .variable import Variable
@@ -46,36 +46,6 @@ from .variable import Variable
 Method: TypeAlias = Fn | str | None
 Rngs: TypeAlias = Mapping[str, jax.Array] | jax.Array | None
 ALL_BUT_INTERMEDIATES = DenyList("intermediates")  # the collections that `init` returns
-
-
-def current_module() -> "Module":
-    """Return the innermost module whose method runs.
-
-    Raises:
-      ModuleError: No method of a module runs.
-    """
-    module: Module | None = running_module.get()
-    if module is None:
-        raise errors.ModuleError(
-            place="the module whose method runs", given=None,
-            expected="a call from a method of a module, or to pass module=...",
-        )  # fmt: skip
-    return module
-
-
-def _method(function: Fn) -> Fn:
-    """Wrap a method of a class, to bind the modules that it makes and to capture its output."""
-
-    @functools.wraps(function)
-    def call(self: "Module", *args: Tree, **kwargs: Tree) -> Tree:
-        output = run(self, function, args, kwargs)
-        name = function.__name__
-        capture = self.scope is not None and self.scope.capture
-        if capture and (name == "__call__" if capture is True else capture(self, name)):
-            self.sow("intermediates", name, output)
-        return output
-
-    return call
 
 
 def _are_collections(variables: object) -> bool:
@@ -109,7 +79,7 @@ class Module(Bindable):
         for name, value in list(vars(cls).items()):
             special = name in plain or (name.startswith("__") and name != "__call__")
             if inspect.isfunction(value) and not special and not getattr(value, "nowrap", False):
-                setattr(cls, name, _method(value))
+                setattr(cls, name, wrapped(value))
             if isinstance(value, Field) and not value.init:  # It follows from other fields.
                 value.compare = False
                 value.repr = False
@@ -304,23 +274,6 @@ class Module(Bindable):
     def variables(self) -> dict[str, Any]:
         """The variables of this module by collection, in their boxes."""
         return scope_of(self).at(self.path)
-
-    def clone(self, *, parent: Any = None, **changes: Any) -> Self:
-        """Return an unbound copy, with other values in the fields named in `changes`.
-
-        Args:
-          parent: The module in which the copy is made, as if by its constructor.
-        """
-        return cloned(self, {}, True, parent, changes)
-
-    def copy(self, *, name: str | None = None, **changes: Any) -> Self:
-        """Return a copy that is a part of the module whose method runs, as a new one is (LIN-1t).
-
-        Args:
-          name: Its name in the parent; left out, it gets one as any new part does.
-          changes: Values for fields; and `parent`, if that is not the module whose method runs.
-        """
-        return self.clone(**{"parent": running_module.get(), "name": name, **changes})
 
     def bind(
         self, variables: Mapping[str, Any], *, rngs: Rngs = None, mutable: Filter = False
