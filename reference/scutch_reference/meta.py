@@ -241,7 +241,12 @@ class Partitioned(Node, AxisMetadata[A]):
         return NamedSharding(mesh, self.get_partition_spec())
 
     def to_nnx_metadata(self) -> dict[str, Any]:
-        """Return the fields, the value among them, as metadata of an NNX variable (BRG-4)."""
+        """Return the fields, the value among them, as metadata of an NNX variable (BRG-4).
+
+        Returns:
+          A dictionary by the name of the field, but `out_sharding` for `names` and
+          `sharding_rules` for `rules`.
+        """
         return {_NNX_NAMES.get(name, name): value for name, value in vars(self).items()}
 
     @classmethod

@@ -47,14 +47,39 @@ def _from_the_front(names: tuple[Any, ...], index: int, rank: int) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def names_with(names: tuple[Any, ...], index: int, name: Hashable) -> tuple[Any, ...]:
-    """The names with a new axis; a gap in front of it is unsharded (BOX-7)."""
+    """Return the names with a new axis; a gap in front of it is unsharded (BOX-7).
+
+    Args:
+      names: The names, as `axis_names` returns them.
+      index: The place of the new axis in the result; a negative one counts from its end.
+      name: The name of the new axis, or `None`.
+
+    Returns:
+      A tuple with the name at `index`. If `index` is beyond the names, `None` fills the gap.
+
+    Raises:
+      AxisIndexError: `index` is below `-rank - 1` of as many axes as names.
+    """
     at = _from_the_front(names, index, len(names) + 1)
     return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
 
 
 @functools.lru_cache(maxsize=4096)
 def names_without(names: tuple[Any, ...], index: int, name: Hashable) -> tuple[Any, ...]:
-    """The names without an axis, which must have that name (BOX-9)."""
+    """Return the names without an axis, which must have the given name (BOX-9).
+
+    Args:
+      names: The names, as `axis_names` returns them.
+      index: The place of the axis in `names`; a negative one counts from the end.
+      name: The name of the axis; beyond the names it is `None`.
+
+    Returns:
+      A tuple without the entry at `index`; the same names, if `index` is beyond them.
+
+    Raises:
+      AxisIndexError: `index` is below `-rank` of as many axes as names.
+      AxisNameError: The axis has another name.
+    """
     at = _from_the_front(names, index, len(names))
     found = names[at] if at < len(names) else None
     if found != name:

@@ -187,7 +187,21 @@ def to_nnx_var(col: str, x: Tree) -> nnx.Variable[Any]:
 
 
 def _variable_at(level: Any, typ: Type, x: Tree) -> nnx.Variable[Any]:
-    """As `to_nnx_var`, for a trace level and a type that the caller looks up once for a layer."""
+    """Convert one entry of a Linen collection to a variable, as `to_nnx_var` does.
+
+    Args:
+      level: The trace level of the variable, which the caller looks up once for a layer.
+      typ: The type of the collection, which the caller looks up once as well.
+      x: A box, or any tree without one at the root.
+
+    Returns:
+      A variable of the type. Its value is the value of the box, or `x`, in new containers. Its
+      metadata are the other fields of the box by their keys in NNX, and under `_BOX_TYPE` the class
+      of the box; an `NNXMeta` has metadata of its own instead.
+
+    Raises:
+      CrossingError: `x` is an `NNXMeta` of another type (BRG-4g), or a box without a `value`.
+    """
     if not is_box(x):
         return typ._restored(copied_tree(x), {}, level)
     if isinstance(x, NNXMeta):

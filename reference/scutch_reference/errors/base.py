@@ -1,4 +1,13 @@
-"""The bases of the errors of the reference."""
+"""The bases of the errors of the reference.
+
+The `text` of a class is the template of its message, and the names in it are attributes of the
+error. A class of this package is shown under the name of the package.
+
+>>> class AgeError(UsageError):
+...     pass
+>>> print(AgeError(place="an age", given=-1, expected="a number that is not negative"))
+Got -1 as an age; expected a number that is not negative.
+"""
 
 from typing import Any, ClassVar
 

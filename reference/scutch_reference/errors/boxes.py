@@ -1,4 +1,9 @@
-"""The errors about boxes, the names of their axes, and rules for names (contract BOX, LOG)."""
+"""The errors about boxes, the names of their axes, and rules for names (contract BOX, LOG).
+
+>>> error = AxisIndexError(names=("data",), index=-3, lowest=-2)
+>>> error.names, error.lowest
+(('data',), -2)
+"""
 
 from .base import ScutchReferenceError
 

@@ -1,4 +1,8 @@
-"""The errors about values that cannot cross the bridge (contract BRG)."""
+"""The errors about values that cannot cross the bridge (contract BRG).
+
+>>> print(CrossingError(place="the collection 'params'", given=1.0, expected="a mapping"))
+Got 1.0 as the collection 'params'; expected a mapping.
+"""
 
 from .base import UsageError
 

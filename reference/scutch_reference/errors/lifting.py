@@ -1,4 +1,9 @@
-"""The errors about lifted transformations of objects, and their specs (contract JIT, SHM)."""
+"""The errors about lifted transformations of objects, and their specs (contract JIT, SHM).
+
+>>> error = MeshAxisError(place="argument 0", spec=("batch",), axis="batch", axes=("data",))
+>>> isinstance(error, SpecError), error.axis
+(True, 'batch')
+"""
 
 from .base import ScutchReferenceError, SentenceError, UsageError
 

@@ -1,4 +1,9 @@
-"""The errors about Linen modules and layers, and their scopes (contract LIN)."""
+"""The errors about Linen modules and layers, and their scopes (contract LIN).
+
+>>> error = InvalidRngError(path=("head",), stream="dropout", streams=["params"])
+>>> isinstance(error, ScopeError), error.path
+(True, ('head',))
+"""
 
 from .base import ScutchReferenceError, UsageError
 

@@ -1,4 +1,9 @@
-"""The errors about objects, variables, states, filters and seed streams (contract OBJ, JIT)."""
+"""The errors about objects, variables, states, filters and seed streams (contract OBJ, JIT).
+
+>>> error = MissingLeafError(path=("v",), present=[("w",)])
+>>> isinstance(error, KeyError), error.present
+(True, [('w',)])
+"""
 
 from .base import ScutchReferenceError, SentenceError, UsageError
 

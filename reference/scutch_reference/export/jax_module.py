@@ -168,7 +168,11 @@ class JaxModule:
         return getattr(self._backend.module, "name", self._name)
 
     def export_module(self) -> Any:
-        """A `tf.Module`, or a `jax_backend.ExportedModule`; both have `variables`."""
+        """The module that the backend made of the parameters when this module was made.
+
+        It is a `tf.Module`, or without TensorFlow a `jax_backend.ExportedModule`. Both have the
+        parameters as `variables`.
+        """
         return self._backend.module
 
     @property

@@ -131,7 +131,8 @@ class TensorFlowBackend:
         """Write a SavedModel with `model_variables`, `methods` and a signature for each method.
 
         A signature takes the leaves of the input as `input_0`, `input_1`, ... and returns those of
-        the result as `output_0`, `output_1`, ...
+        the result as `output_0`, `output_1`, ... A method is compiled by XLA if its `jit_compile`
+        says so. Gradients are saved if the backend was made with them.
 
         Args:
           folder: Where to write; TensorFlow makes it if it is not there.

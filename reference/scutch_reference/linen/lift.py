@@ -170,6 +170,9 @@ def at_path(collections: Mapping[str, Any], path: ModulePath) -> Collections:
     Args:
       collections: Trees by collection, of one module.
       path: The path of the module.
+
+    Returns:
+      New dictionaries by collection, in which the keys of the path lead to the tree.
     """
     nested: Collections = {}
     for name, tree in collections.items():
@@ -189,7 +192,9 @@ def lifted_target(
       transform: Takes the `Call`, runs it transformed, and returns the output.
 
     Returns:
-      A subclass of a module class, whose methods are lifted; or, of a function, a function.
+      Of a function, a function. Of a module class, a subclass, whose name is the prefix and the
+      name of the class, with the class's docstring and `__module__`. Its lifted methods are marked
+      by `nowrap`, because the module inside the transformation runs `setup`.
     """
     cls: Any = target if isinstance(target, type) and issubclass(target, Module) else None
 
@@ -255,9 +260,15 @@ def _program(key: Any, variables: Tree, keys: Tree, /, *args: Tree, **kwargs: Tr
     """The program of lifted `jit`, shared by all modules and calls with an equal `key`.
 
     Args:
-      key: All that is static about a call, from `_static_key`.
+      key: All that is static about a call, from `_static_key`: the module without its scope, the
+        function, the path, the filter of mutable collections, and the other settings of the scope
+        in the order of its fields.
       variables, keys: Collections, and keys by stream.
       args, kwargs: The arguments of the call.
+
+    Returns:
+      The output of the function, called with the module bound to these variables, and the
+      collections that may have changed.
     """
     module, function, path, mutable, *settings = key
     scope = Scope(as_dicts(variables), mutable, keys, *settings)

@@ -144,7 +144,13 @@ def with_rngs(
 def _with_changed_arguments(
     change: Callable[[Any], tuple[Any, ExitStack]], function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Return a function that changes its arguments before each call, and undoes it afterwards."""
+    """Return a function that changes its arguments before each call, and undoes it afterwards.
+
+    Args:
+      change: Gets a pair of the arguments by position and those by name. It returns the changed
+        pair, and a context manager that undoes the change when it is left.
+      function: The function.
+    """
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -76,7 +76,15 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def _of_values(function: Callable[..., Any], *, reflected: bool = False) -> Callable[..., Any]:
-    """A method that calls a function with the values of its operands, maybe in reverse."""
+    """Return a method that calls a function with the values of its operands.
+
+    Args:
+      function: Gets the operands, each variable replaced by its value, and the named arguments.
+      reflected: Whether the operands are handed on in reverse order, as `__radd__` needs it.
+
+    Returns:
+      A function whose first operand is the variable; it returns the output of `function`.
+    """
     order = -1 if reflected else 1
     return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
 
