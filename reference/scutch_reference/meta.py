@@ -66,9 +66,9 @@ class AxisMetadata(Generic[A], abc.ABC):
           subclass: The class that was to be registered.
 
         Raises:
-          TypeError: Always.
+          VirtualBoxError: Always.
         """
-        raise TypeError(f"{subclass.__qualname__} must derive from {cls.__qualname__} to be a box")
+        raise errors.VirtualBoxError(subclass=subclass, cls=cls)
 
     @abc.abstractmethod
     def unbox(self) -> A:

@@ -37,6 +37,7 @@ from .boxes import (
     AxisRuleFormError as AxisRuleFormError,
     RulesConflictError as RulesConflictError,
     UnmatchedAxisError as UnmatchedAxisError,
+    VirtualBoxError as VirtualBoxError,
 )
 from .objects import (
     TraceLevelError as TraceLevelError,

@@ -58,6 +58,21 @@ class AxisIndexError(ScutchReferenceError, IndexError):
     {lowest}."""
 
 
+class VirtualBoxError(ScutchReferenceError, TypeError):
+    """A class is to be a box without deriving from the class of boxes (BOX-1).
+
+    Wrong::
+
+        ref.AxisMetadata.register(int)
+
+    Right::
+
+        type("Box", (ref.AxisMetadata,), {})
+    """
+
+    text = "{subclass.__qualname__} must derive from {cls.__qualname__} to be a box."
+
+
 class NamesError(ScutchReferenceError):
     """The base of the errors about the names of the axes of one array (LOG-2, LOG-3, LOG-8).
 

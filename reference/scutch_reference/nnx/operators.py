@@ -16,18 +16,14 @@ from ..types import Tree
 
 
 class Operators:
-    """The base of variables, in whose place Python's operations get the value."""
+    """The base of variables: Python's operations get the result of `get_value` in their place."""
 
     __slots__ = ()
-
-    def get_value(self) -> Tree:
-        """Return the value of the variable; a subclass defines it."""
-        raise NotImplementedError
 
 
 def value_of(value: Tree) -> Tree:
     """Return the value of a variable; return any other argument itself."""
-    return value.get_value() if isinstance(value, Operators) else value
+    return value.get_value() if isinstance(value, Operators) else value  # type: ignore[attr-defined]
 
 
 # Python's operations on a variable act on its value. The method on the left calls the function on
