@@ -40,7 +40,7 @@ from ..nnx.registry import (
     variable_type_from_name as variable_type_from_name,
 )
 from ..nnx.static import Static
-from ..nnx.variables import HOOKS, copied_tree
+from ..nnx.variables import HOOKS, copied_tree, restored
 from ..struct import Node
 from ..types import Tree
 
@@ -203,7 +203,7 @@ def _variable_at(level: Any, typ: Type, x: Tree) -> nnx.Variable[Any]:
       CrossingError: `x` is an `NNXMeta` of another type (BRG-4g), or a box without a `value`.
     """
     if not is_box(x):
-        return typ._restored(copied_tree(x), {}, level)
+        return restored(typ, copied_tree(x), {}, level)
     if isinstance(x, NNXMeta):
         if x.var_type is not typ:
             col = variable_type_name(typ)
@@ -217,7 +217,7 @@ def _variable_at(level: Any, typ: Type, x: Tree) -> nnx.Variable[Any]:
         raise CrossingError(
             place="a box", given=x, expected="a field `value`: a box must have a value to cross"
         )
-    return typ._restored(copied_tree(metadata.pop("value")), metadata, level)
+    return restored(typ, copied_tree(metadata.pop("value")), metadata, level)
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:

@@ -56,10 +56,6 @@ def _are_collections(variables: object) -> bool:
     )
 
 
-def _is_hashed(each: Field[Any]) -> bool:
-    return each.compare if each.hash is None else each.hash
-
-
 class Module(Bindable):
     """The base of Linen modules; each subclass becomes a dataclass of its annotations (LIN-1).
 
@@ -86,7 +82,11 @@ class Module(Bindable):
         comparable = "__hash__" not in vars(cls)
         dataclass(eq=comparable, kw_only=kw_only)(cls)
         if comparable:
-            cls._compared = attrgetter(*(each.name for each in fields(cls) if _is_hashed(each)))
+            # A field without a `hash` of its own is hashed if it is compared.
+            hashed = {
+                each.name: each.compare if each.hash is None else each.hash for each in fields(cls)
+            }
+            cls._compared = attrgetter(*filter(hashed.get, hashed))
             cls.__hash__ = Module.__hash__  # type: ignore[method-assign]
 
     def __hash__(self) -> int:

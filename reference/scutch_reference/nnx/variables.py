@@ -43,6 +43,7 @@ from .static import Static, copied
 from .tracking import Tracked
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound="Variable[Any]")
 
 HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
 _UNSET: Any = object()
@@ -127,15 +128,7 @@ class Variable(Operators, Tracked, Generic[A]):
           value: The raw value.
           attributes: The metadata by name.
         """
-        return cls._restored(value, attributes, trace_level())
-
-    @classmethod
-    def _restored(cls, value: A, attributes: Mapping[str, Any], level: Hashable) -> Self:
-        """`from_metadata` at a trace level, for who makes many variables and has asked for it."""
-        variable = object.__new__(cls)
-        _put_static(variable, _tidied(attributes))
-        variable._begin(level, value)
-        return variable
+        return restored(cls, value, attributes, trace_level())
 
     def _flatten(self) -> tuple[Any, Static]:
         return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), self._static
@@ -390,6 +383,26 @@ class Variable(Operators, Tracked, Generic[A]):
 
 # Sets the slot past `Variable.__setattr__`, as those of `Tracked` are set.
 _put_static = vars(Variable)["_static"].__set__
+
+
+def restored(cls: type[T], value: Tree, attributes: Mapping[str, Any], level: Hashable) -> T:
+    """Make a variable as `from_metadata` does, at a trace level that the caller has asked for.
+
+    A caller that makes many variables asks for the level once.
+
+    Args:
+      cls: The type of the variable.
+      value: The raw value.
+      attributes: The metadata by name.
+      level: The running trace, as `trace_level` returns it.
+
+    Returns:
+      A variable with exactly this raw value and metadata; no hook runs.
+    """
+    variable = object.__new__(cls)
+    _put_static(variable, _tidied(attributes))
+    variable._begin(level, value)
+    return variable
 
 
 def is_variable(value: object) -> bool:
