@@ -4,7 +4,7 @@ Both `linen` and `nnx` offer the function, and the layer for attention of `nnx` 
 
 >>> query, key = jnp.array([[[9.0]], [[-9.0]]]), jnp.array([[[1.0]], [[-1.0]]])
 >>> value = jnp.array([[[5.0]], [[7.0]]])
->>> dot_product_attention(query, key, value).ravel().round(3).tolist()
+>>> dot_product_attention(query, key, value).ravel().round().tolist()
 [5.0, 7.0]
 """
 
