@@ -3,6 +3,7 @@
 `add_axis` and `remove_axis` change the names as a box does, and run the hooks of the variable.
 `take_entry` and `put_entry` change the names alone.
 
+>>> import jax
 >>> from scutch_reference import nnx
 >>> weight = nnx.Param(jax.numpy.ones((3, 2)), out_sharding=("data", None))
 >>> add_axis(weight, 0, {PARTITION_NAME: "layers"})
