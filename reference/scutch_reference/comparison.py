@@ -23,9 +23,10 @@ from jax.tree_util import all_leaves, keystr, tree_flatten, tree_flatten_with_pa
 
 from .jax_versions import Tracer
 from .placement import ARRAYS
+from .types import Leaf, Tree
 
 
-def kind(leaf: Any) -> Any:
+def kind(leaf: Leaf) -> Any:
     """Return the shape and dtype of an array, or the type of any other leaf (BOX-20e).
 
     Equal leaves have equal kinds, so that kinds can be hashed in the place of leaves.
@@ -59,7 +60,7 @@ def hashable(value: Any) -> Any:
     return value
 
 
-def equal(left: Any, right: Any) -> bool:
+def equal(left: Tree, right: Tree) -> bool:
     """Tell whether two trees have the same structure and equal leaves (BOX-20d).
 
     Args:
@@ -73,7 +74,7 @@ def equal(left: Any, right: Any) -> bool:
     return bool(structure == other_structure) and all(map(_equal_leaves, leaves, other_leaves))
 
 
-def _equal_leaves(left: Any, right: Any) -> bool:
+def _equal_leaves(left: Tree, right: Tree) -> bool:
     if left is right:
         return True
     if isinstance(left, Tracer) or isinstance(right, Tracer) or kind(left) != kind(right):
@@ -86,7 +87,7 @@ def _equal_leaves(left: Any, right: Any) -> bool:
     return bool(np.all((left == right) | both_nan))
 
 
-def difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, str, str] | None:
+def difference(ours: Tree, theirs: Tree, path: str = "") -> tuple[str, str, str] | None:
     """Find the first place at which two trees are structured differently (BOX-15d).
 
     Args:
@@ -110,13 +111,13 @@ def difference(ours: Any, theirs: Any, path: str = "") -> tuple[str, str, str] |
     return path + at or "the root", here, there
 
 
-def _level(node: Any) -> tuple[dict[str, Any], Any]:
+def _level(node: Tree) -> tuple[dict[str, Any], Any]:
     """The children of a node by key, and the structure of this one level; a leaf has key ''."""
     children, structure = tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
     return {keystr(path): child for path, child in children}, structure
 
 
-def _summary(node: Any) -> str:
+def _summary(node: Tree) -> str:
     """The description of a subtree in an error message."""
     if isinstance(node, ARRAYS):
         return f"an array {node.dtype}{list(node.shape)}"

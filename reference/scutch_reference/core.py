@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import jax
 
 from . import meta as meta
+from .types import Tree
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -80,7 +81,7 @@ jax.tree_util.register_pytree_with_keys(
 freeze = FrozenDict
 
 
-def unfreeze(x: Any) -> Any:
+def unfreeze(x: Tree) -> Tree:
     """Return nested dictionaries, frozen or not, as new plain ones with the same leaves.
 
     Args:
@@ -92,7 +93,7 @@ def unfreeze(x: Any) -> Any:
     return {key: unfreeze(value) for key, value in held.items()}
 
 
-def copy(x: Any, add_or_replace: Mapping[Any, Any] = {}) -> Any:
+def copy(x: Tree, add_or_replace: Mapping[Any, Any] = {}) -> Tree:
     """Return a dictionary, frozen if `x` is, with further, or other, entries.
 
     Args:
@@ -102,7 +103,7 @@ def copy(x: Any, add_or_replace: Mapping[Any, Any] = {}) -> Any:
     return type(x)({**unfreeze(x), **add_or_replace})
 
 
-def pop(x: Any, key: Any) -> tuple[Any, Any]:
+def pop(x: Tree, key: Any) -> tuple[Any, Any]:
     """Return a dictionary, frozen if `x` is, without an entry, and the value of the entry.
 
     Args:

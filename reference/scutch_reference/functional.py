@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import jax.numpy as jnp
-from jax import Array, lax, nn, random, tree
-from jax.sharding import NamedSharding
+from jax import Array, lax, random, tree
+from jax.sharding import NamedSharding, PartitionSpec
 from jax.typing import DTypeLike
 
 from .errors import ModuleError
@@ -27,6 +27,7 @@ from .placement import explicit_sharding, laid_out_like, mesh_axes, partition_sp
 
 A = TypeVar("A")
 Axes: TypeAlias = int | Sequence[int]
+OutSharding: TypeAlias = NamedSharding | PartitionSpec | None
 _pmean: Callable[..., Array] = lax.pmean  # JAX leaves it untyped.
 
 
@@ -46,7 +47,10 @@ def flag(name: str, *values: A | None, once: bool = False) -> A:
     """
     given = [value for value in values if value is not None]
     if not given or (once and len(given) > 1):
-        raise ModuleError(f"Pass {name} to the layer or to its call, once; got {given!r}.")
+        raise ModuleError(
+            place=f"`{name}` of the layer and of its call", given=given,
+            expected="one value that is not None",
+        )  # fmt: skip
     return given[0]
 
 
@@ -74,7 +78,7 @@ def for_axes(sizes: Axes | None, count: int) -> tuple[int, ...]:
     return (sizes or 1,) * count if sizes is None or isinstance(sizes, int) else tuple(sizes)
 
 
-def promoted(dtype: DTypeLike | None, *arrays: Any) -> list[Any]:
+def promoted(dtype: DTypeLike | None, *arrays: Array | None) -> list[Any]:
     """Convert arrays to one dtype, in which a layer computes.
 
     Args:
@@ -125,7 +129,9 @@ def affine(
     (summed, _), (own, _) = split_axes(axes, x.ndim), split_axes(batch, x.ndim)
     lead = tuple(range(len(own)))
     if own != lead:
-        raise ModuleError(f"Axes with matrices of their own are the first ones, got {batch!r}.")
+        raise ModuleError(
+            place="the axes with matrices of their own", given=batch, expected="the first axes"
+        )
     given = {name: option for name, option in options.items() if option is not None}
     inner = tuple(range(len(lead), len(lead) + len(summed)))
     outputs = dot_general(x, kernel, ((summed, inner), (own, lead)), **given)
@@ -181,7 +187,12 @@ def convolved(
     return outputs if bias is None else outputs + bias
 
 
-def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: Any = None) -> Array:
+def rows(
+    table: Array,
+    indices: Array,
+    dtype: DTypeLike | None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Look up one row of a table for each integer (LIN-4g).
 
     Args:
@@ -199,7 +210,10 @@ def rows(table: Array, indices: Array, dtype: DTypeLike | None, out_sharding: An
       ModuleError: `indices` has no integer dtype.
     """
     if not jnp.issubdtype(jnp.result_type(indices), jnp.integer):
-        raise ModuleError(f"Embed takes integers, got {jnp.result_type(indices)}.")
+        raise ModuleError(
+            place="the dtype of the indices of Embed", given=jnp.result_type(indices),
+            expected="a dtype of integers",
+        )  # fmt: skip
     table = jnp.asarray(table, dtype)
     if len(table) == 1:
         return jnp.broadcast_to(table.ravel(), (*jnp.shape(indices), table.shape[1]))
@@ -225,7 +239,10 @@ def _sharding_of_rows(table: Array, indices: Array) -> NamedSharding | None:
 
 
 def products(
-    queries: Array, table: Array, dtype: DTypeLike | None, out_sharding: Any = None
+    queries: Array,
+    table: Array,
+    dtype: DTypeLike | None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Multiply vectors with every row of a table (LIN-4g).
 
@@ -239,14 +256,14 @@ def products(
       The inner products, of shape (..., rows).
     """
     queries, table = promoted(dtype, queries, table)
-    options = {} if out_sharding is None else {"out_sharding": out_sharding}
+    options: dict[str, Any] = {} if out_sharding is None else {"out_sharding": out_sharding}
     return jnp.dot(queries, table.T, **options)
 
 
 def moments(
     x: Array,
     over: Axes,
-    mask: Any,
+    mask: Array | None,
     axis_name: str | None,
     groups: Sequence[Sequence[int]] | None,
     fast: bool,
@@ -346,61 +363,12 @@ def dropped(
     if rate in (0.0, 1.0):
         return x if rate == 0.0 else jnp.zeros_like(x)
     if key is None:
-        raise ModuleError("Dropout has no `rngs`: pass them to its call or constructor.")
+        raise ModuleError(
+            place="`rngs` of Dropout", given=None, expected="streams, in its call or constructor"
+        )
     _, independent = split_axes(broadcast_dims, x.ndim)
     shape = [size if axis in independent else 1 for axis, size in enumerate(x.shape)]
     kept = random.bernoulli(key() if callable(key) else key, 1 - rate, shape)
     scaled = x / (1 - rate)
     kept, zeros = laid_out_like(kept, scaled), laid_out_like(jnp.zeros_like(scaled), scaled)
     return jnp.where(kept, scaled, zeros)
-
-
-def dot_product_attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    bias: Array | None = None,
-    mask: Array | None = None,
-    broadcast_dropout: bool = True,
-    dropout_rng: Array | None = None,
-    dropout_rate: float = 0.0,
-    deterministic: bool = False,
-    dtype: DTypeLike | None = None,
-    precision: Any = None,
-    *,
-    is_causal: bool = False,
-) -> Array:
-    """Return for each query the mean of the values, weighted by how the keys resemble the query.
-
-    Args:
-      query: Shape (..., queries, heads, depth).
-      key: Shape (..., keys, heads, depth); heads may be fewer, each for several heads of `query`.
-      value: Shape (..., keys, heads, features), with the heads of `key`.
-      bias: An array to add to the logits, which have shape (..., heads, queries, keys).
-      mask: Booleans that broadcast to the logits: which keys count.
-      broadcast_dropout: Whether all examples and heads drop the same weights.
-      dropout_rng: A key of `jax.random`, if weights are dropped.
-      dropout_rate: The probability that a weight is dropped.
-      deterministic: Whether no weight is dropped.
-      dtype: The compute dtype; see `promoted`.
-      precision: The precision of the products.
-      is_causal: Whether a query sees only the keys up to its own position.
-
-    Returns:
-      Outputs of shape (..., queries, heads, features).
-    """
-    query, key, value = promoted(dtype, query, key, value)
-    groups = query.shape[-2] // key.shape[-2]
-    key, value = (jnp.repeat(each, groups, axis=-2) for each in (key, value))
-    query = query / jnp.sqrt(query.shape[-1]).astype(query.dtype)
-    logits = jnp.einsum("...qhd,...khd->...hqk", query, key, precision=precision)
-    if bias is not None:
-        logits += bias
-    seen = jnp.tril(jnp.ones(logits.shape[-2:], bool)) if is_causal else True
-    seen = seen if mask is None else jnp.logical_and(seen, mask)
-    logits = jnp.where(seen, logits, jnp.finfo(logits.dtype).min)  # type: ignore[no-untyped-call]
-    weights = nn.softmax(logits)
-    if not deterministic:
-        alike = tuple(range(weights.ndim - 2)) if broadcast_dropout else ()
-        weights = dropped(weights, dropout_rate, alike, dropout_rng)
-    return jnp.einsum("...hqk,...khd->...qhd", weights, value, precision=precision)

@@ -27,6 +27,8 @@ import jax.extend.core
 from jax.interpreters import pxla
 from jax.sharding import AbstractMesh, Mesh
 
+from .types import Leaf, Prefix
+
 # The class of the values that a transformation passes instead of arrays. JAX keeps the name in
 # `jax.core`, of which it has removed most other names.
 Tracer: type[Any] = jax.core.Tracer
@@ -137,7 +139,7 @@ def trace_level() -> Any:
     return (stack.dynamic, len(stack.stack), id(stack.stack[-1]))
 
 
-def varying_axes(value: Any) -> Collection[Any]:
+def varying_axes(value: Leaf) -> Collection[Any]:
     """Return the axes of the mesh along which a value inside `shard_map` may differ (SHM-4).
 
     Args:
@@ -152,9 +154,9 @@ def varying_axes(value: Any) -> Collection[Any]:
 
 def shard_mapped(
     function: Callable[..., Any],
-    mesh: Any,
-    in_specs: Any,
-    out_specs: Any,
+    mesh: Mesh | AbstractMesh,
+    in_specs: Prefix,
+    out_specs: Prefix,
     *,
     check: bool,
     auto: frozenset[Any],

@@ -25,37 +25,47 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.tree_util import all_leaves, tree_leaves, tree_map
 
 from . import errors
-from .meta import A, P, Partitioned, axis_names, boxing
+from .meta import A, P, Partitioned, boxing
+from .names import axis_names
 from .placement import UNCONSTRAINED, constrain, context_mesh, mesh_axes, partition_spec
+from .types import Prefix, Tree
 
 MeshAxes: TypeAlias = str | Sequence[str] | None
 Rules: TypeAlias = Sequence[tuple[str, MeshAxes]]
 CheckedRules: TypeAlias = tuple[tuple[str, Any], ...]
 
 
-def checked_rules(rules: Any) -> CheckedRules:
+def checked_rules(rules: object) -> CheckedRules:
     """Return rules as nested tuples, which can be hashed.
 
     Args:
       rules: A tuple or list of pairs of a logical name and mesh axes.
 
     Raises:
-      AxisRulesError: They are not; the error shows the rule that is wrong (LOG-10).
+      AxisRuleFormError: They are not; the error shows the rule that is wrong (LOG-10).
     """
     if not isinstance(rules, (tuple, list)):
-        raise errors.AxisRulesError("Axis rules must be a tuple or a list", rule=rules)
+        raise errors.AxisRuleFormError(
+            part="Axis rules", expected="be a tuple or a list", rule=rules
+        )
     checked = []
     for rule in rules:
         if not isinstance(rule, (tuple, list)) or len(rule) != 2:
-            raise errors.AxisRulesError("An axis rule must be a pair", rule=rule)
+            raise errors.AxisRuleFormError(part="An axis rule", expected="be a pair", rule=rule)
         name, axes = rule[0], tuple(rule[1]) if isinstance(rule[1], list) else rule[1]
         parts = mesh_axes(axes)
         if not isinstance(name, str):
-            raise errors.AxisRulesError("An axis rule must begin with a logical name", rule=rule)
+            raise errors.AxisRuleFormError(
+                part="An axis rule", expected="begin with a logical name", rule=rule
+            )
         if not all(isinstance(axis, str) for axis in parts):
-            raise errors.AxisRulesError("An axis rule must end with mesh axes", rule=rule)
+            raise errors.AxisRuleFormError(
+                part="An axis rule", expected="end with mesh axes", rule=rule
+            )
         if len(set(parts)) < len(parts):
-            raise errors.AxisRulesError("An axis rule may use a mesh axis once", rule=rule)
+            raise errors.AxisRuleFormError(
+                part="An axis rule", expected="use each mesh axis once", rule=rule
+            )
         checked.append((name, axes))
     return tuple(checked)
 
@@ -106,15 +116,13 @@ def composed_rules(own: CheckedRules, context: CheckedRules) -> CheckedRules:
       own, context: As `checked_rules` returns them.
 
     Raises:
-      AxisRulesError: Both have rules for one name, and they differ (LOG-10e).
+      RulesConflictError: Both have rules for one name, and they differ (LOG-10e).
     """
     mine = {name: [rule for rule in own if rule[0] == name] for name, _ in own}
     for name, rules in mine.items():
         theirs = [rule for rule in context if rule[0] == name]
         if theirs and theirs != rules:
-            raise errors.AxisRulesError(
-                f"Own rules contradict the rules in context for {name!r}, {theirs!r}", rule=rules
-            )
+            raise errors.RulesConflictError(name=name, own=rules, context=theirs)
     return own + tuple(rule for rule in context if rule[0] not in mine)
 
 
@@ -131,13 +139,13 @@ def resolve(names: tuple[Any, ...], rules: CheckedRules) -> tuple[PartitionSpec,
       The spec in terms of mesh axes, and the logical names for which no rule decided.
 
     Raises:
-      NamesError: A logical name, or a mesh axis in a tuple, occurs twice (LOG-2, LOG-3c).
+      RepeatedNameError: A logical name, or a mesh axis in a tuple, occurs twice (LOG-2, LOG-3c).
     """
     logical = {name: place for place, name in enumerate(names) if isinstance(name, str)}
     taken = [axis for name in names if not isinstance(name, str) for axis in mesh_axes(name)]
     for used in (filter(logical.__contains__, names), taken):
         if repeated := [name for name, count in Counter(used).items() if count > 1]:
-            raise errors.NamesError(f"but {tuple(repeated)} occur more than once in {names!r}")
+            raise errors.RepeatedNameError(repeated=tuple(repeated), names=names)
     spec = [None if isinstance(name, str) else name for name in names]
     for name, axes in rules:
         if name in logical and {*taken}.isdisjoint(mesh_axes(axes)):
@@ -169,7 +177,7 @@ def logical_to_mesh_axes(
     return resolve(axis_names(array_dim_names), rules_or_context(rules))[0]
 
 
-def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
+def logical_to_mesh(tree: Tree, rules: Rules | None = None) -> Tree:
     """Map every spec of logical names in a tree to a spec of mesh axes (LOG-5a).
 
     Args:
@@ -177,19 +185,20 @@ def logical_to_mesh(tree: Any, rules: Rules | None = None) -> Any:
       rules: The rules; `None` means those in context.
 
     Raises:
-      NamesError: A leaf is no spec, or a name occurs twice in one.
+      NoNamesError: A leaf is no spec.
+      RepeatedNameError: A name occurs twice in a spec.
     """
     checked = rules_or_context(rules)
 
-    def mapped(spec: Any) -> PartitionSpec:
+    def mapped(spec: object) -> PartitionSpec:
         if not isinstance(spec, PartitionSpec):
-            raise errors.NamesError(f"got {spec!r}")
+            raise errors.NoNamesError(names=spec)
         return resolve(tuple(spec), checked)[0]
 
     return tree_map(mapped, tree)
 
 
-def logical_to_mesh_sharding(tree: Any, mesh: Mesh, rules: Rules | None = None) -> Any:
+def logical_to_mesh_sharding(tree: Tree, mesh: Mesh, rules: Rules | None = None) -> Tree:
     """Map every spec of logical names in a tree to a sharding on a mesh (LOG-5b).
 
     Args:
@@ -210,7 +219,7 @@ class RulesFallback(enum.Enum):
     NO_CONSTRAINT = "no_constraint"
 
 
-def _is_names(spec: Any) -> bool:
+def _is_names(spec: object) -> bool:
     """Whether `spec` has the names of one array; if not, it is a tree of names."""
     if type(spec) is not tuple:
         return False
@@ -220,7 +229,7 @@ def _is_names(spec: Any) -> bool:
 
 def with_logical_constraint(
     x: A,
-    logical_axis_resources: Any,
+    logical_axis_resources: Prefix,
     rules: Rules | None = None,
     mesh: Mesh | None = None,
     fallback: RulesFallback = RulesFallback.AXIS_IS_UNSHARDED,
@@ -240,21 +249,21 @@ def with_logical_constraint(
       `x` with its arrays sharded by the mapped spec. `x` itself without rules or without a mesh.
 
     Raises:
-      NamesError: There are not as many names as axes, or a name occurs twice.
+      NameCountError: There are not as many names as axes.
+      RepeatedNameError: A name occurs twice.
       UnmatchedAxisError: No rule decides for a name, and `fallback` is `RAISE_ERROR`.
     """
     checked = rules_or_context(rules)
     if logical_axis_resources is None or not checked or (mesh is None and context_mesh() is None):
         return x
 
-    def constrained(names: Any, part: Any) -> Any:
+    def constrained(names: Prefix, part: Tree) -> Tree:
         names = axis_names(names)
         spec, unmatched = resolve(names, checked)
         if unmatched and fallback is RulesFallback.RAISE_ERROR:
             raise errors.UnmatchedAxisError(unmatched=unmatched, names=names, rules=checked)
-        axes = len(names)
-        for rank in {*map(np.ndim, tree_leaves(part))} - {axes}:
-            raise errors.NamesError(f"got {axes} axis names {names} for an array with {rank} axes")
+        for rank in {*map(np.ndim, tree_leaves(part))} - {len(names)}:
+            raise errors.NameCountError(count=len(names), names=names, rank=rank)
         if unmatched and fallback is RulesFallback.NO_CONSTRAINT:
             return part
         return tree_map(functools.partial(constrain, spec=spec, mesh=mesh), part)

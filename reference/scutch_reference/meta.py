@@ -34,8 +34,10 @@ from jax.tree_util import all_leaves, tree_flatten, tree_map
 
 from . import errors
 from .comparison import difference
+from .names import PLAIN_NAMES, axis_names, names_with, names_without
 from .placement import constrain, context_mesh, partition_spec
 from .struct import Node, field
+from .types import Tree
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -43,7 +45,6 @@ P = ParamSpec("P")
 Params = Mapping[Any, Any]
 PARTITION_NAME = "partition_name"
 """The key, in the parameters of `add_axis` and `remove_axis`, of the name of the axis."""
-_PLAIN_NAMES = frozenset((str, type(None)))  # Names of these types are kept as they are.
 _NNX_NAMES = {"names": "out_sharding", "rules": "sharding_rules"}
 """The key in the metadata of a variable for each box field of another name (BRG-4)."""
 
@@ -65,16 +66,16 @@ class AxisMetadata(Generic[A], abc.ABC):
           subclass: The class that was to be registered.
 
         Raises:
-          TypeError: Always.
+          VirtualBoxError: Always.
         """
-        raise TypeError(f"{subclass.__qualname__} must derive from {cls.__qualname__} to be a box")
+        raise errors.VirtualBoxError(subclass=subclass, cls=cls)
 
     @abc.abstractmethod
     def unbox(self) -> A:
         """Return the wrapped value, one layer only (BOX-3)."""
 
     @abc.abstractmethod
-    def replace_boxed(self, val: Any) -> "AxisMetadata[Any]":
+    def replace_boxed(self, val: Tree) -> "AxisMetadata[Any]":
         """Return a box with the same metadata around `val` (BOX-4)."""
 
     @abc.abstractmethod
@@ -106,7 +107,7 @@ def global_mesh_defined() -> bool:
     return context_mesh() is not None
 
 
-def is_axis_metadata(val: Any) -> TypeGuard[AxisMetadata[Any]]:
+def is_axis_metadata(val: object) -> TypeGuard[AxisMetadata[Any]]:
     """Tell whether a value is a box: an instance of `AxisMetadata`, and nothing else (BOX-1)."""
     return is_box(val)
 
@@ -117,50 +118,6 @@ is_box: Callable[[Any], bool] = functools.partial(type.__instancecheck__, AxisMe
 """The same as `is_axis_metadata`, without a Python call."""
 # The outermost boxes and all other leaves of a tree, in order, and the structure around them.
 _flatten: Callable[[Any], tuple[list[Any], Any]] = functools.partial(tree_flatten, is_leaf=is_box)
-
-
-def axis_names(names: Any) -> tuple[Any, ...]:
-    """Return axis names as boxes keep them: a hashable tuple.
-
-    Args:
-      names: A sequence with an entry for each axis: a name, `None`, or several mesh axes in a tuple
-        or list. A string is no sequence of names.
-
-    Raises:
-      NamesError: `names` is no such sequence.
-    """
-    try:
-        kept = tuple([tuple(name) if type(name) is list else name for name in names])
-        hash(kept)
-    except TypeError as error:
-        raise errors.NamesError(f"got {names!r}") from error
-    if isinstance(names, str):
-        raise errors.NamesError(f"got {names!r}")
-    return kept
-
-
-def _from_the_front(names: tuple[Any, ...], index: int, rank: int) -> int:
-    """The index of an axis of an array of that rank, with a negative one counted from the end."""
-    if index < -rank:
-        raise errors.AxisIndexError(names=names, index=index, lowest=-rank)
-    return index + rank if index < 0 else index
-
-
-@functools.lru_cache(maxsize=4096)
-def _names_with(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, ...]:
-    """The names with a new axis; a gap in front of it is unsharded (BOX-7)."""
-    at = _from_the_front(names, index, len(names) + 1)
-    return (*names[:at], *(None,) * (at - len(names)), name, *names[at:])
-
-
-@functools.lru_cache(maxsize=4096)
-def _names_without(names: tuple[Any, ...], index: int, name: Any) -> tuple[Any, ...]:
-    """The names without an axis, which must have that name (BOX-9)."""
-    at = _from_the_front(names, index, len(names))
-    found = names[at] if at < len(names) else None
-    if found != name:
-        raise errors.AxisNameError(names=names, index=index, found=found, name=name)
-    return names[:at] + names[at + 1 :]
 
 
 @functools.cache
@@ -181,7 +138,7 @@ class Partitioned(Node, AxisMetadata[A]):
       mesh: The mesh that `unbox` constrains to, instead of the mesh in context.
 
     Raises:
-      NamesError: `names` is a string, or no sequence of hashable entries.
+      NoNamesError: `names` is a string, or no sequence of hashable entries.
 
     >>> Partitioned(1.0, names=("data", None)).add_axis(0, {PARTITION_NAME: "layers"}).names
     ('layers', 'data', None)
@@ -193,7 +150,7 @@ class Partitioned(Node, AxisMetadata[A]):
     mesh: Mesh | None = None
 
     def __post_init__(self) -> None:
-        if type(self.names) is not tuple or not _PLAIN_NAMES.issuperset(map(type, self.names)):
+        if type(self.names) is not tuple or not PLAIN_NAMES.issuperset(map(type, self.names)):
             object.__setattr__(self, "names", axis_names(self.names))
 
     def unbox(self, apply_constraint: bool = True) -> A:
@@ -210,8 +167,8 @@ class Partitioned(Node, AxisMetadata[A]):
         spec = self.mesh_spec() if placed else None
         if spec is None:
             return self.value
-        put = functools.partial(constrain, spec=spec, mesh=self.mesh)
-        return cast(A, tree_map(put, self.value, is_leaf=is_box))
+        placing = functools.partial(constrain, spec=spec, mesh=self.mesh)
+        return cast(A, tree_map(placing, self.value, is_leaf=is_box))
 
     def mesh_spec(self) -> PartitionSpec | None:
         """Return the spec in terms of mesh axes that `unbox` constrains to; `None` for none.
@@ -220,7 +177,7 @@ class Partitioned(Node, AxisMetadata[A]):
         """
         return self.get_partition_spec()
 
-    def replace_boxed(self, val: Any) -> Self:
+    def replace_boxed(self, val: Tree) -> Self:
         """Return a box with the same metadata around `val`; this box stays as it is (BOX-4)."""
         # Trees have many boxes: this is the quickest copy that there is, and makes no Python call,
         # where `dataclasses.replace` makes several. The fields were checked when this box was made.
@@ -245,7 +202,7 @@ class Partitioned(Node, AxisMetadata[A]):
           PartitioningUnspecifiedError: `params` has no name (BOX-8a).
           AxisIndexError: `index` is below `-rank - 1`.
         """
-        return self._renamed(_names_with, index, params)
+        return self._renamed(names_with, index, params)
 
     def remove_axis(self, index: int, params: Params) -> Self:
         """Forget the name of an axis; `add_axis` is the inverse (BOX-6).
@@ -262,7 +219,7 @@ class Partitioned(Node, AxisMetadata[A]):
           AxisNameError: The axis at `index` has another name (BOX-9).
           AxisIndexError: `index` is below `-rank`.
         """
-        return self._renamed(_names_without, index, params)
+        return self._renamed(names_without, index, params)
 
     def _renamed(self, change: Callable[..., tuple[Any, ...]], index: int, params: Params) -> Self:
         if PARTITION_NAME not in params:
@@ -284,7 +241,12 @@ class Partitioned(Node, AxisMetadata[A]):
         return NamedSharding(mesh, self.get_partition_spec())
 
     def to_nnx_metadata(self) -> dict[str, Any]:
-        """Return the fields, the value among them, as metadata of an NNX variable (BRG-4)."""
+        """Return the fields, the value among them, as metadata of an NNX variable (BRG-4).
+
+        Returns:
+          A dictionary by the name of the field, but `out_sharding` for `names` and
+          `sharding_rules` for `rules`.
+        """
         return {_NNX_NAMES.get(name, name): value for name, value in vars(self).items()}
 
     @classmethod
@@ -340,7 +302,7 @@ def with_partitioning(
     return boxing(fn, Partitioned, names=names, mesh=mesh)
 
 
-def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Any) -> Any:
+def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Tree) -> Tree:
     """Replace every outermost box of a tree by `fn(box)` (BOX-12).
 
     Args:
@@ -354,7 +316,7 @@ def map_axis_meta(fn: Callable[[AxisMetadata[Any]], Any], tree: Any) -> Any:
     return structure.unflatten([fn(x) if is_box(x) else x for x in nodes])
 
 
-def add_axis(tree: Any, index: int, params: Params) -> Any:
+def add_axis(tree: Tree, index: int, params: Params) -> Tree:
     """Name a new axis in every outermost box of a tree, by the box's own method (BOX-13a).
 
     Args:
@@ -369,7 +331,7 @@ def add_axis(tree: Any, index: int, params: Params) -> Any:
     return structure.unflatten([x.add_axis(index, params) if is_box(x) else x for x in nodes])
 
 
-def remove_axis(tree: Any, index: int, params: Params) -> Any:
+def remove_axis(tree: Tree, index: int, params: Params) -> Tree:
     """Forget an axis in every outermost box of a tree, by the box's own method (BOX-13b).
 
     Args:
@@ -405,7 +367,7 @@ def _opened(nodes: list[Any], apply_constraint: bool) -> tuple[list[Any], bool]:
     return values, not all_leaves(values) or any(map(is_box, values))
 
 
-def unbox(tree: Any, apply_constraint: bool = True) -> Any:
+def unbox(tree: Tree, apply_constraint: bool = True) -> Tree:
     """Replace every box of a tree, at any depth, by its value (BOX-14).
 
     Args:
@@ -421,7 +383,7 @@ def unbox(tree: Any, apply_constraint: bool = True) -> Any:
     return structure.unflatten(unbox(values, apply_constraint) if more else values)
 
 
-def replace_boxed(tree: Any, updates: Any) -> Any:
+def replace_boxed(tree: Tree, updates: Tree) -> Tree:
     """Give every box of a tree, at any depth, the value at its place in `updates` (BOX-15).
 
     Args:
@@ -455,7 +417,7 @@ def replace_boxed(tree: Any, updates: Any) -> Any:
     return structure.unflatten([x.replace_boxed(v) if is_box(x) else v for x, v in pairs])
 
 
-def _spec(node: Any) -> PartitionSpec | None:
+def _spec(node: Tree) -> PartitionSpec | None:
     if not is_box(node):
         return partition_spec(()) if hasattr(node, "shape") else None
     if not hasattr(node, "get_partition_spec"):
@@ -463,7 +425,7 @@ def _spec(node: Any) -> PartitionSpec | None:
     return node.get_partition_spec()  # type: ignore[no-any-return]
 
 
-def get_partition_spec(tree: Any) -> Any:
+def get_partition_spec(tree: Tree) -> Tree:
     """Return a tree with the partition spec of each outermost box and each leaf (BOX-16).
 
     Args:
@@ -478,7 +440,7 @@ def get_partition_spec(tree: Any) -> Any:
     return structure.unflatten(map(_spec, nodes))
 
 
-def get_sharding(tree: Any, mesh: Mesh) -> Any:
+def get_sharding(tree: Tree, mesh: Mesh) -> Tree:
     """Return a tree with the sharding on `mesh` of each outermost box and each leaf (BOX-17).
 
     Args:

@@ -32,6 +32,7 @@ from .jax_versions import (
     shard_alike,
     typeof,
 )
+from .types import Leaf, Tree
 
 ARRAYS = (np.ndarray, np.generic, jax.Array)
 """The classes that count as arrays, for NumPy's arrays and scalars, JAX's arrays and tracers."""
@@ -70,7 +71,7 @@ def _without(spec: PartitionSpec, axes: Collection[Any], gap: Any) -> PartitionS
     return partition_spec(tuple(old if new == mesh_axes(old) else new or gap for old, new in pairs))
 
 
-def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
+def _settled(array: Leaf, spec: PartitionSpec) -> PartitionSpec:
     """The spec for `reshard`, which does not take `UNCONSTRAINED`.
 
     An axis with that entry keeps the mesh axes that it has in the type of the array, unless the
@@ -83,7 +84,7 @@ def _settled(array: Any, spec: PartitionSpec) -> PartitionSpec:
     return partition_spec(tuple(entries))
 
 
-def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
+def constrain(array: Leaf, spec: PartitionSpec, mesh: Mesh | None) -> Tree:
     """Lay one array out by a spec, on a mesh or on the mesh in context (BOX-18).
 
     Args:
@@ -134,7 +135,7 @@ def constrain(array: Any, spec: PartitionSpec, mesh: Mesh | None) -> Any:
     return array
 
 
-def explicit_sharding(array: Any) -> NamedSharding | None:
+def explicit_sharding(array: Leaf) -> NamedSharding | None:
     """Return the sharding that the type of an array has on Explicit mesh axes, or `None`.
 
     Args:
@@ -146,7 +147,7 @@ def explicit_sharding(array: Any) -> NamedSharding | None:
     return cast(NamedSharding, sharding) if any(sharding.spec) else None
 
 
-def laid_out_like(array: Any, model: Any) -> Any:
+def laid_out_like(array: Leaf, model: Leaf) -> Tree:
     """Lay an array out over the Explicit mesh axes of another one, which it broadcasts to.
 
     JAX selects and adds only where the two types agree. Without Explicit axes nothing happens.
@@ -170,7 +171,7 @@ def laid_out_like(array: Any, model: Any) -> Any:
     )  # Also without a context.
 
 
-def laid_out_as_before(old: Any, new: Any) -> Any:
+def laid_out_as_before(old: Tree, new: Tree) -> Tree:
     """Lay the new value of an array out over the devices as the old value is (OBJ-7e).
 
     A program does not know the layout of an argument when it is traced: the compiler is told that
@@ -194,7 +195,7 @@ def laid_out_as_before(old: Any, new: Any) -> Any:
     return jax.device_put(new, old.sharding)
 
 
-def formatted(array: Any, format: Any) -> Any:
+def formatted(array: Leaf, format: Any) -> Tree:
     """Lay one array out on devices and in memory, as a `Format` of JAX says (OBJ-9).
 
     Args:

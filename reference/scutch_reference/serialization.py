@@ -8,13 +8,13 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-from .errors import UnknownPathError
+from .errors import StateKeysError
 from .nnx.flatten import one_level
+from .types import Tree
 
 
-def to_state_dict(target: Any) -> Any:
+def to_state_dict(target: Tree) -> Tree:
     """Return a tree as nested dictionaries; `from_state_dict` is the inverse.
 
     Args:
@@ -30,7 +30,7 @@ def to_state_dict(target: Any) -> Any:
     return dict(zip(map(str, level[0]), map(to_state_dict, level[1]), strict=True))
 
 
-def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
+def from_state_dict(target: Tree, state: Tree, name: str = ".") -> Tree:
     """Return a tree with the leaves of nested dictionaries; the inverse of `to_state_dict`.
 
     Args:
@@ -42,7 +42,7 @@ def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
       A tree of the structure of `target`.
 
     Raises:
-      UnknownPathError: `state` lacks a key; or it has one too many, and `target` is no dictionary.
+      StateKeysError: `state` lacks a key; or it has one too many, and `target` is no dictionary.
     """
     level = None if target is None else one_level(target)
     if level is None:
@@ -50,6 +50,6 @@ def from_state_dict(target: Any, state: Any, name: str = ".") -> Any:
     keys, children, structure = [*map(str, level[0])], level[1], level[2]
     unknown = set() if isinstance(target, Mapping) else state.keys() - {*keys}
     if wrong := [*unknown, *({*keys} - state.keys())]:
-        raise UnknownPathError(f"At {name!r}, tree and state do not both have", paths=wrong)
+        raise StateKeysError(name=name, wrong=wrong, keys=keys)
     parts = zip(children, keys, strict=True)
     return structure.unflatten(from_state_dict(part, state[key], key) for part, key in parts)

@@ -15,17 +15,20 @@ Line(slope=6.0, unit='m')
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform, overload
 
 from jax.tree_util import GetAttrKey, register_pytree_with_keys, tree_flatten
 
 from .comparison import equal, kind
+from .types import Tree
 
 C = TypeVar("C", bound=type)
 
 
-def field(*, pytree_node: bool = True, metadata: Any = None, **options: Any) -> Any:
+def field(
+    *, pytree_node: bool = True, metadata: Mapping[str, Any] | None = None, **options: Any
+) -> Any:
     """Declare a field of a node.
 
     Args:
@@ -54,15 +57,15 @@ def _register(cls: type, data_by_default: bool) -> None:
     names = [*data, *(f.name for f in fields if f.name not in data)]
     keys, count = [*map(GetAttrKey, data)], len(data)
 
-    def flatten(node: Any) -> tuple[Any, Any]:
+    def flatten(node: Tree) -> tuple[Any, Any]:
         values = (*map(node.__dict__.__getitem__, names),)
         return values[:count], values[count:]
 
-    def flatten_with_keys(node: Any) -> tuple[Any, Any]:
+    def flatten_with_keys(node: Tree) -> tuple[Any, Any]:
         values = (*map(node.__dict__.__getitem__, names),)
         return zip(keys, values[:count], strict=True), values[count:]
 
-    def build(static: Any, children: Any) -> Any:
+    def build(static: Any, children: Tree) -> Tree:
         node: Any = object.__new__(cls)
         node.__dict__.update(zip(names, (*children, *static), strict=True))
         return node
@@ -90,7 +93,7 @@ class Node:
         """Return the node with other values in the fields named, checked as by the constructor."""
         return dataclasses.replace(self, **changes)
 
-    def __eq__(self, other: Any) -> bool:
+    def __eq__(self, other: object) -> bool:
         """Compare class and content; traced values are equal to themselves only (BOX-20d)."""
         return equal(vars(self), vars(other)) if type(self) is type(other) else NotImplemented
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .core import FrozenDict
 from .struct import Node
+from .types import Tree
 
 
 class _Empty(Node):
@@ -23,7 +24,7 @@ empty_node = _Empty()
 
 
 def flatten_dict(
-    xs: Any,
+    xs: Tree,
     keep_empty_nodes: bool = False,
     is_leaf: Callable[[Any, Any], bool] | None = None,
     sep: str | None = None,
@@ -40,7 +41,7 @@ def flatten_dict(
       A dictionary from paths to leaves.
     """
 
-    def walk(path: tuple[Any, ...], value: Any) -> Iterator[tuple[Any, Any]]:
+    def walk(path: tuple[Any, ...], value: Tree) -> Iterator[tuple[Any, Any]]:
         is_inner = isinstance(value, dict | FrozenDict) and not (is_leaf and is_leaf(path, value))
         if is_inner and value:
             for key in value:
@@ -68,7 +69,7 @@ def unflatten_dict(xs: Mapping[Any, Any], sep: str | None = None) -> dict[Any, A
     return nested
 
 
-def path_aware_map(f: Callable[[Any, Any], Any], nested_dict: Any) -> dict[Any, Any]:
+def path_aware_map(f: Callable[[Any, Any], Any], nested_dict: Tree) -> dict[Any, Any]:
     """Return nested dictionaries with `f(path, leaf)` in place of each leaf.
 
     Args:

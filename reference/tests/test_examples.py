@@ -8,7 +8,7 @@ import pytest
 import scutch_reference
 
 ROOT = Path(scutch_reference.__file__).parent
-ROOMS = ("linen", "bridge")
+ROOMS = ("errors", "linen", "bridge")
 FILES = [*ROOT.glob("*.py"), *(file for room in ROOMS for file in (ROOT / room).glob("*.py"))]
 MODULES = sorted(".".join(file.relative_to(ROOT.parent).with_suffix("").parts) for file in FILES)
 

@@ -111,7 +111,7 @@ class MakesPartsOnce:
 
         def call(self, *args):
             if first and first[0] is self.scope:
-                self._set(_names=self.names_in_use(first[1]))
+                vars(self)["_names"] = self.names_in_use(first[1])
             else:
                 first[:] = self.scope, self.names_in_use(self._names)
             return lifted(self, *args)

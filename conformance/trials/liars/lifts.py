@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from scutch_reference import linen, meta
 from scutch_reference.errors import ModuleError
 from scutch_reference.linen import loops
-from scutch_reference.linen.scope import put
+from scutch_reference.linen.scope import put_at
 from trials.liars.modules import of_linen, of_modules
 
 NAME = meta.PARTITION_NAME
@@ -90,7 +90,7 @@ class NamesWhatIsShared:
             output = lifted.__call__(self, *args, **kwargs)
             for name in shared:
                 named = meta.add_axis(self.variables[name], 0, options["metadata_params"])
-                put(self.scope.variables, (name, *self.path), named)
+                put_at(self.scope.variables, (name, *self.path), named)
             return output
 
         return calling(lifted, call)
@@ -309,7 +309,7 @@ class RemembersTheFirst:
         def call(self, *args, **kwargs):
             if hasattr(self, "config"):
                 first.append(self.config)
-                self._set(config=first[0])
+                vars(self)["config"] = first[0]
             return lifted.__call__(self, *args, **kwargs)
 
         return calling(lifted, call)

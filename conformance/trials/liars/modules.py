@@ -13,8 +13,9 @@ from scutch_reference.errors import (
     ScopeParamNotFoundError,
     ScopeParamShapeError,
 )
-from scutch_reference.linen.module import Variable, mapped
+from scutch_reference.linen.binding import fields_of, mapped
 from scutch_reference.linen.scope import NamesInUse
+from scutch_reference.linen.variable import Variable
 from trials.liars.tale import names_in, tell
 
 
@@ -327,7 +328,7 @@ class CopiesEachPlace:
     """Breaks LIN-1r: a copy has another part in each place that had the same one."""
 
     def copy(self, **changes):
-        apart = mapped(lambda part, _: part.clone(), {**self._fields(), **changes})
+        apart = mapped(lambda part, _: part.clone(), {**fields_of(self), **changes})
         return type(self)(**apart, parent=None)
 
 
@@ -335,8 +336,15 @@ class CopiesEachPlace:
 class CopiesEachDepth:
     """Breaks LIN-1r: a part that is also in a field of another part is another one there."""
 
-    def _bind(self, scope, path, old, bound):
-        honest._bind(self, scope, path, old, {})
+    def _bound_for_run(self, *args, **settings):
+        copies = {}
+
+        def with_parts_apart(part, _):
+            apart = mapped(lambda inner, _: inner.clone(), fields_of(part))
+            return copies.setdefault(id(part), part.clone(**apart))
+
+        apart = honest.clone(self, **mapped(with_parts_apart, fields_of(self)))
+        return honest._bound_for_run(apart, *args, **settings)
 
 
 @of_modules

@@ -627,7 +627,7 @@ class ForgetsWhatFunctionsNamed:
             try:
                 return lifted(self, *args)
             finally:
-                self._set(_names=names)
+                vars(self)["_names"] = names
 
         return call
 

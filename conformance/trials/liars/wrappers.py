@@ -8,7 +8,7 @@ from scutch_reference.errors import (
     ScopeParamNotFoundError,
     ScopeParamShapeError,
 )
-from scutch_reference.linen.scope import put
+from scutch_reference.linen.scope import put_at
 from trials.liars.crossings import of_bridge
 
 
@@ -181,7 +181,7 @@ class AllIsNothing:
             before, scope = self.variables, self.scope
             output = super().__call__(*args, **kwargs)
             for name in before if scope.mutable is True and not scope.initializing else ():
-                put(scope.variables, (name, *self.path), before[name])
+                put_at(scope.variables, (name, *self.path), before[name])
             return output
 
 
@@ -244,7 +244,7 @@ class DoubledInside:
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
             out = super().__call__(*args, **kwargs)
-            inside = wrappers.current_run.get()[1] is not None
+            inside = wrappers.current_run.get().mutable is not None
             return jax.tree_util.tree_map(lambda a: a * 2, out) if inside else out
 
 
@@ -273,7 +273,7 @@ class Eager:
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
-            with wrappers.running(True, wrappers.current_run.get()[1]):
+            with wrappers.running(True, wrappers.current_run.get().mutable):
                 return super().__call__(*args, **kwargs)
 
 
@@ -300,7 +300,7 @@ class OpensBoxes:
             output = super().__call__(*args, **kwargs)
             for name in self.variables if self.is_initializing() else ():
                 bare = meta.unbox(self.variables[name])
-                put(self.scope.variables, (name, *self.path), bare)
+                put_at(self.scope.variables, (name, *self.path), bare)
             return output
 
 

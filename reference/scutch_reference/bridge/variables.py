@@ -28,10 +28,11 @@ from typing import Any, Self
 import jax
 
 from .. import nnx
-from ..errors import CrossingError
+from ..errors import CrossingError, SharedPathError
 from ..jax_versions import trace_level
-from ..linen.scope import Path
+from ..linen.scope import ModulePath
 from ..meta import A, AxisMetadata, Params, is_box
+from ..nnx.axes import add_axis, remove_axis
 from ..nnx.registry import (
     Type,
     register_variable_name as register_variable_name,
@@ -39,8 +40,9 @@ from ..nnx.registry import (
     variable_type_from_name as variable_type_from_name,
 )
 from ..nnx.static import Static
-from ..nnx.variables import HOOKS, add_axis, copied_tree, remove_axis
+from ..nnx.variables import HOOKS, copied_tree, restored
 from ..struct import Node
+from ..types import Tree
 
 _is_layer: Any = functools.lru_cache(maxsize=2048)(lambda cls: issubclass(cls, Mapping))
 """Whether the values of a class are layers, which means that it is a mapping (BRG-6d)."""
@@ -77,7 +79,7 @@ class NNXMeta(AxisMetadata[A]):
         """Return the value (BOX-3)."""
         return self.value
 
-    def replace_boxed(self, val: Any) -> "NNXMeta[Any]":
+    def replace_boxed(self, val: Tree) -> "NNXMeta[Any]":
         """Return a box with the same type and metadata around `val` (BOX-4)."""
         return NNXMeta(self.var_type, val, self.metadata)
 
@@ -127,12 +129,12 @@ def is_vanilla_variable(variable: nnx.Variable[Any]) -> bool:
     return not metadata or (_HOOKS.issuperset(metadata) and not any(metadata.values()))
 
 
-def _attributes(box: Any) -> Any:
+def _attributes(box: Tree) -> Tree:
     """The fields of a box, its value included, by their keys in NNX."""
     return box.to_nnx_metadata() if hasattr(box, "to_nnx_metadata") else vars(box)
 
 
-def _takes(box_type: Any, attributes: dict[str, Any]) -> bool:
+def _takes(box_type: type[Any], attributes: dict[str, Any]) -> bool:
     """Whether the constructor of a box takes attributes as its keywords."""
     try:
         inspect.signature(box_type).bind(**attributes)
@@ -166,7 +168,7 @@ def to_linen_var(variable: nnx.Variable[Any]) -> Any:
     return NNXMeta(type(variable), value, metadata)
 
 
-def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
+def to_nnx_var(col: str, x: Tree) -> nnx.Variable[Any]:
     """Convert an entry of a Linen collection to a variable; inverse of `to_linen_var` (BRG-4).
 
     Args:
@@ -184,19 +186,38 @@ def to_nnx_var(col: str, x: Any) -> nnx.Variable[Any]:
     return _variable_at(trace_level(), variable_type(col), x)
 
 
-def _variable_at(level: Any, typ: Type, x: Any) -> nnx.Variable[Any]:
-    """As `to_nnx_var`, for a trace level and a type that the caller looks up once for a layer."""
+def _variable_at(level: Any, typ: Type, x: Tree) -> nnx.Variable[Any]:
+    """Convert one entry of a Linen collection to a variable, as `to_nnx_var` does.
+
+    Args:
+      level: The trace level of the variable, which the caller looks up once for a layer.
+      typ: The type of the collection, which the caller looks up once as well.
+      x: A box, or any tree without one at the root.
+
+    Returns:
+      A variable of the type. Its value is the value of the box, or `x`, in new containers. Its
+      metadata are the other fields of the box by their keys in NNX, and under `_BOX_TYPE` the class
+      of the box; an `NNXMeta` has metadata of its own instead.
+
+    Raises:
+      CrossingError: `x` is an `NNXMeta` of another type (BRG-4g), or a box without a `value`.
+    """
     if not is_box(x):
-        return typ._restored(copied_tree(x), {}, level)
+        return restored(typ, copied_tree(x), {}, level)
     if isinstance(x, NNXMeta):
         if x.var_type is not typ:
             col = variable_type_name(typ)
-            raise CrossingError(f"{col!r} is the collection of {typ!r}, but holds {x.var_type!r}.")
+            raise CrossingError(
+                place=f"the type of a variable of the collection {col!r}", given=x.var_type,
+                expected=repr(typ),
+            )  # fmt: skip
         return x.replace_boxed(copied_tree(x.value)).to_nnx_variable()
     metadata = {**_attributes(x), _BOX_TYPE: type(x)}
     if "value" not in metadata:
-        raise CrossingError(f"A box must have a value to cross; {x!r} has {list(metadata)}.")
-    return typ._restored(copied_tree(metadata.pop("value")), metadata, level)
+        raise CrossingError(
+            place="a box", given=x, expected="a field `value`: a box must have a value to cross"
+        )
+    return restored(typ, copied_tree(metadata.pop("value")), metadata, level)
 
 
 def get_col_name(keypath: Sequence[Any]) -> str:
@@ -206,7 +227,10 @@ def get_col_name(keypath: Sequence[Any]) -> str:
       CrossingError: The path is empty, or does not begin with the key of a dictionary.
     """
     if not keypath or not isinstance(keypath[0], jax.tree_util.DictKey):
-        raise CrossingError(f"A path begins with its collection, a key; got {tuple(keypath)!r}.")
+        raise CrossingError(
+            place="a key path", given=tuple(keypath),
+            expected="a path that begins with its collection, a key of a dictionary",
+        )  # fmt: skip
     return str(keypath[0].key)
 
 
@@ -221,22 +245,22 @@ def linen_vars_to_nnx_attrs(variables: Mapping[str, Mapping[str, Any]]) -> dict[
       Nested dictionaries by path, in which the type of a variable tells its collection.
 
     Raises:
-      CrossingError: A path is a variable in one collection and anything in another (BRG-6c), or a
-        collection is no mapping.
+      SharedPathError: A path is a variable in one collection and anything in another (BRG-6c).
+      CrossingError: A collection is no mapping.
     """
     attributes: dict[Any, Any] = {}
     for col, tree in variables.items():
         if not isinstance(tree, Mapping):
-            raise CrossingError(f"The collection {col!r} is no mapping, but {tree!r}.")
+            raise CrossingError(place=f"the collection {col!r}", given=tree, expected="a mapping")
         if path := _enter(col, tree, attributes, trace_level()):
             owner = next(name for name, other in variables.items() if _holds(other, path))
-            raise CrossingError(f"{path} is in both {owner!r} and {col!r}.")
+            raise SharedPathError(path=path, first=owner, second=col)
     return attributes
 
 
 def _enter(
     col: str, layer: Mapping[Any, Any], attributes: dict[Any, Any], level: Any
-) -> Path | None:
+) -> ModulePath | None:
     """Add the variables of a layer of a collection to the attributes of the layer.
 
     Returns:
@@ -262,7 +286,7 @@ def _enter(
     return None
 
 
-def _holds(tree: Any, path: Path) -> bool:
+def _holds(tree: Tree, path: ModulePath) -> bool:
     """Whether a tree of mappings has a variable at a path or below it."""
     for key in path:
         tree = tree.get(key, {}) if isinstance(tree, Mapping) else {}
@@ -291,7 +315,7 @@ def nnx_attrs_to_linen_vars(
 
 def _leave(
     layer: Mapping[Any, Any],
-    path: Path,
+    path: ModulePath,
     collections: dict[Any, Any],
     metadata_fn: Callable[[nnx.Variable[Any]], Any],
 ) -> None:
@@ -307,16 +331,18 @@ def _leave(
         own[cls][key] = metadata_fn(held) if isinstance(held, nnx.Variable) else held
 
 
-def _collection_of(held: Any, path: Path) -> str:
+def _collection_of(held: Tree, path: ModulePath) -> str:
     """The collection of a variable, or of a graph definition (BRG-6f)."""
     if isinstance(held, nnx.GraphDef):
         return "nnx"
     if not isinstance(held, nnx.Variable):
-        raise CrossingError(f"{path} is {held!r}, which is neither a variable nor a graph.")
+        raise CrossingError(
+            place=f"the entry at {path}", given=held, expected="a variable or a graph definition"
+        )
     return variable_type_name(type(held))
 
 
-def _layer_at(path: Path, collections: dict[Any, Any]) -> dict[Any, Any]:
+def _layer_at(path: ModulePath, collections: dict[Any, Any]) -> dict[Any, Any]:
     """The dictionary at a path in nested dictionaries; missing ones are made."""
     for key in path:
         collections = collections.setdefault(key, {})

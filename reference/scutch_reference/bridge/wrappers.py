@@ -18,22 +18,38 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
 from .. import linen, nnx
-from ..errors import CrossingError
-from ..linen.scope import Filter, put
+from ..errors import CrossingError, MissingVariableError
+from ..linen.binding import scope_of
+from ..linen.scope import Filter, put_at
 from ..meta import A, P, Partitioned, boxing
 from ..nnx.graphdef import contents, put as put_inside
+from ..types import Tree
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 M = TypeVar("M", bound=Callable[..., Any])
 Keys = Mapping[str, Any]
-current_run: ContextVar[tuple[bool, Any]] = ContextVar("current_run", default=(False, None))
-"""A pair: whether wrappers make their variables now, and the default filter of the collections that
-may change, `None` outside a `ToLinen`. Only `running` sets it."""
+
+
+class Run(NamedTuple):
+    """The settings of a call of a wrapper, which the wrappers inside read.
+
+    Args:
+      initializing: Whether wrappers make their variables now.
+      mutable: The default filter of the collections that may change; `None` outside a `ToLinen`.
+    """
+
+    initializing: bool = False
+    mutable: Filter | None = None
+
+
+_OUTSIDE = Run()
+current_run: ContextVar[Run] = ContextVar("current_run", default=_OUTSIDE)
+"""The settings of the innermost call of a wrapper. Only `running` sets it."""
 
 
 @contextlib.contextmanager
@@ -44,14 +60,14 @@ def running(initializing: bool, mutable: Filter | None) -> Iterator[None]:
       initializing: Whether wrappers make their variables.
       mutable: The filter of collections that may change.
     """
-    token = current_run.set((initializing, mutable))
+    token = current_run.set(Run(initializing, mutable))
     try:
         yield
     finally:
         current_run.reset(token)
 
 
-def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
+def lazy_init(fn: M, /, *args: Tree, **kwargs: Tree) -> M:
     """Make the variables of every `ToNNX` in a module, by a call of it (BRG-7l).
 
     Args:
@@ -62,7 +78,7 @@ def lazy_init(fn: M, /, *args: Any, **kwargs: Any) -> M:
     Returns:
       `fn` itself.
     """
-    with running(True, current_run.get()[1]):
+    with running(True, current_run.get().mutable):
         fn(*args, **kwargs)
     return fn
 
@@ -81,7 +97,7 @@ def _drawn_keys(rngs: Any) -> Any:
     return keys
 
 
-def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
+def _fill(node: Tree, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, variables; those that it has stay and are updated."""
     for name, new in attributes.items():
         old = contents(node).get(name)
@@ -113,17 +129,19 @@ class ToNNX(nnx.Module):
     def __getattr__(self, name: str) -> Any:
         module = vars(self).get("to_nnx__module")
         if name.startswith("_") or not callable(getattr(type(module), name, None)):
-            raise AttributeError(f"{type(self).__qualname__!r} has no attribute {name!r}")
+            raise AttributeError(
+                f"{type(self).__qualname__!r} has no attribute {name!r}", name=name, obj=self
+            )
         return functools.partial(self.__call__, method=name)
 
     def __call__(
         self,
-        *args: Any,
+        *args: Tree,
         rngs: nnx.Rngs | Keys | jax.Array | None = None,
         method: Callable[..., Any] | str | None = None,
         mutable: Filter | None = None,
-        **kwargs: Any,
-    ) -> Any:
+        **kwargs: Tree,
+    ) -> Tree:
         """Call the Linen module, and store its mutable collections as attributes (BRG-7a, BRG-7c).
 
         Args:
@@ -217,7 +235,7 @@ class ToLinen(linen.Module):
           keys: A key for each stream.
 
         Raises:
-          CrossingError: A variable of the object is in no collection.
+          MissingVariableError: A variable of the object is in no collection.
         """
         made = nnx.eval_shape(lambda: self.to_linen__made({"default": jax.random.key(0), **keys}))
         definition, state = nnx.split(made)
@@ -225,10 +243,7 @@ class ToLinen(linen.Module):
         held = dict(nnx.to_flat_state(linen_vars_to_nnx_attrs(self.variables)))
         for path, variable in flat.items():
             if path not in held and not isinstance(variable, nnx.RngState):
-                raise CrossingError(
-                    f"{'/'.join(map(str, path))} of {self.nnx_class!r} is in no collection passed "
-                    f"to apply; they have {['/'.join(map(str, each)) for each in held]}."
-                )
+                raise MissingVariableError(path=path, nnx_class=self.nnx_class, present=[*held])
             flat[path] = held[path] if path in held else _restarted(variable, keys)
         made = nnx.merge(definition, nnx.from_flat_state(flat))
         # Variables that the first call made and the constructor did not, as in a `ToNNX` inside.
@@ -236,7 +251,7 @@ class ToLinen(linen.Module):
         _fill(made, nnx.from_flat_state(rest))
         return made
 
-    def __call__(self, *args: Any, nnx_method: str | None = None, **kwargs: Any) -> Any:
+    def __call__(self, *args: Tree, nnx_method: str | None = None, **kwargs: Tree) -> Tree:
         """Call the object, or its method of that name; mutable collections change (BRG-7g).
 
         Args:
@@ -244,9 +259,9 @@ class ToLinen(linen.Module):
           nnx_method: The name of a method; `None` means `__call__` (BRG-7i).
 
         Raises:
-          CrossingError: A variable of the object is in no collection.
+          MissingVariableError: A variable of the object is in no collection.
         """
-        scope = self._scope
+        scope = scope_of(self)
         streams = {*scope.rngs} | ({"default"} if "params" in scope.rngs else set())
         keys = {name: self.make_rng(name) for name in sorted(streams)}
         first = scope.initializing and not self.variables
@@ -259,17 +274,17 @@ class ToLinen(linen.Module):
         kept = nnx.merge_state(nnx.state(made, kept_ones), before)
         for name, tree in nnx_attrs_to_linen_vars(kept, self.metadata_fn).items():
             if self.is_mutable_collection(name):
-                put(scope.variables, (name, *self.path), tree)
+                put_at(scope.variables, (name, *self.path), tree)
         return output
 
 
 def to_linen(
     nnx_class: Callable[..., Any],
-    *args: Any,
+    *args: Tree,
     metadata_fn: Callable[[nnx.Variable[Any]], Any] = to_linen_var,
     name: str | None = None,
     skip_rng: bool = False,
-    **kwargs: Any,
+    **kwargs: Tree,
 ) -> ToLinen:
     """Wrap an NNX class, with the arguments of its constructor as they stand in its call (BRG-7h).
 
@@ -310,7 +325,7 @@ class Functional:
         self.graphdef, state = nnx.split(self.module_type(*self.args, **options))
         return state
 
-    def apply(self, *states: Any) -> Any:
+    def apply(self, *states: Tree) -> Tree:
         """Return a stand-in for the object, which can be called, and so can its methods.
 
         Args:
@@ -324,7 +339,10 @@ class Functional:
           CrossingError: `init` has not been called.
         """
         if self.graphdef is None:
-            raise CrossingError("functional(cls)(...).apply(state): call init(rngs=...) first.")
+            raise CrossingError(
+                place="the graph definition of a Functional", given=None,
+                expected="a call of init(rngs=...) before apply(state)",
+            )  # fmt: skip
         return nnx.call((self.graphdef, *states))
 
 

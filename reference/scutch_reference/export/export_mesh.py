@@ -64,10 +64,10 @@ class ExportMesh:
             real = [axis for axis in axes if self.jax_mesh.shape[axis] > 1]
             if len(real) > 1 and not allowed:
                 raise ExportMeshError(
-                    f"The spec {spec} shards one axis over several mesh axes, {axes!r}, which "
-                    "DTensor cannot. Pass allow_multi_axis_sharding_conslidation=True to keep the "
-                    "largest of them alone."
-                )
+                    place=f"the mesh axes of one axis in {spec}", given=axes,
+                    expected="one mesh axis, as DTensor needs it, or "
+                    "allow_multi_axis_sharding_conslidation=True to keep the largest of them alone",
+                )  # fmt: skip
             real.sort(key=lambda axis: -self.jax_mesh.shape[axis])
             entries.append(real[0] if real else None)
         return partition_spec(tuple(entries))
@@ -125,7 +125,9 @@ def shutdown_dtensor() -> None:
       ExportMeshError: DTensor is not running.
     """
     if not dtensor_initialized():
-        raise ExportMeshError("DTensor is not initialized; call initialize_dtensor() first.")
+        raise ExportMeshError(
+            place="the state of DTensor", given=_dtensor, expected="initialize_dtensor() first"
+        )
     from tensorflow.experimental import dtensor
 
     dtensor.shutdown_accelerator_system()

@@ -38,6 +38,7 @@ from jax.export import Exported, deserialize, export
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..placement import partition_spec
+from ..types import Leaf, Tree
 from .errors import ExportMeshError, ExportOptionError
 from .export_mesh import ExportMesh
 from .methods import Method
@@ -110,7 +111,7 @@ class ExportedModule:
         """For each key a function of one input; a call reads the values of the variables anew."""
         return {key: functools.partial(self._call, key) for key in self.functions}
 
-    def _call(self, key: str, x: Any) -> Any:
+    def _call(self, key: str, x: Tree) -> Tree:
         return self.functions[key]([variable.value for variable in self.variables], x)
 
 
@@ -162,12 +163,12 @@ class JaxBackend:
         for variable, value in zip(variables, values, strict=True):
             variable.value = value
 
-    def _apply(self, key: str, values: Sequence[Any], x: Any) -> Any:
+    def _apply(self, key: str, values: Sequence[Any], x: Tree) -> Tree:
         """Call a method, exported for a spec that takes the input."""
         spec = self._methods[key].input_spec(x)
         return _called(self._exported_for(key, spec), values, x)
 
-    def _exported_for(self, key: str, spec: Any) -> Exported:
+    def _exported_for(self, key: str, spec: Tree) -> Exported:
         """A method, exported for a spec when it is first asked for."""
         leaves, structure = jax.tree.flatten(spec)
         signature = key, structure, tuple((str(leaf.shape), leaf.dtype) for leaf in leaves)
@@ -175,8 +176,8 @@ class JaxBackend:
             self._exported[signature] = self._export(self._methods[key], spec)
         return self._exported[signature]
 
-    def _export(self, method: Method, spec: Any) -> Exported:
-        def function(values: Sequence[Any], x: Any) -> Any:
+    def _export(self, method: Method, spec: Tree) -> Exported:
+        def function(values: Sequence[Any], x: Tree) -> Tree:
             return method.function(self._tree.unflatten(values), x)
 
         parameters = self._tree.parameters
@@ -258,9 +259,9 @@ def _mesh_of(described: Mapping[str, Any] | None) -> Mesh | None:
     needed, devices = int(np.prod(described["shape"])), jax.devices()
     if needed > len(devices):
         raise ExportMeshError(
-            f"The module was saved for a mesh of shape {described['shape']}, and there are "
-            f"{len(devices)} devices only."
-        )
+            place="the number of devices", given=len(devices),
+            expected=f"{needed} or more, for a mesh of shape {described['shape']}",
+        )  # fmt: skip
     return Mesh(np.array(devices[:needed]).reshape(described["shape"]), described["axes"])
 
 
@@ -277,7 +278,7 @@ def _read(folder: Path, described: Sequence[Mapping[str, Any]]) -> list[Exported
     return [deserialize(bytearray((folder / each["file"]).read_bytes())) for each in described]
 
 
-def _first_that_takes(several: Sequence[Exported], values: Sequence[Any], x: Any) -> Any:
+def _first_that_takes(several: Sequence[Exported], values: Sequence[Any], x: Tree) -> Tree:
     """Call the first exported function whose input has the shapes of `x`, else the last one."""
     *others, last = several
     shapes = [np.shape(leaf) for leaf in jax.tree.leaves(x)]
@@ -288,7 +289,7 @@ def _first_that_takes(several: Sequence[Exported], values: Sequence[Any], x: Any
     return _called(last, values, x)
 
 
-def _called(exported: Exported, values: Sequence[Any], x: Any) -> Any:
+def _called(exported: Exported, values: Sequence[Any], x: Tree) -> Tree:
     result: Any = exported.call(list(values), x)  # type: ignore[no-untyped-call]
     return result
 
@@ -297,7 +298,7 @@ def _sharding(mesh: Mesh | None, spec: PartitionSpec | None) -> NamedSharding | 
     return None if mesh is None or spec is None else NamedSharding(mesh, spec)
 
 
-def _placed(leaf: Any, mesh: Mesh | None, spec: PartitionSpec | None) -> jax.Array:
+def _placed(leaf: Leaf, mesh: Mesh | None, spec: PartitionSpec | None) -> jax.Array:
     placed: jax.Array = jax.device_put(leaf, _sharding(mesh, spec))
     return placed
 

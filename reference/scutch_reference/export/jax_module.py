@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import jax
 
+from ..types import Prefix, Tree
 from . import constants, jax_backend
 from .constants import ExportModelType
 from .errors import ExportMeshError, ExportOptionError, MethodKeysError
@@ -41,14 +42,14 @@ class JaxModule:
 
     def __init__(
         self,
-        params: Any,
+        params: Tree,
         apply_fn: ApplyFn | Mapping[str, ApplyFn],
-        trainable: Any = None,
-        input_polymorphic_shape: Any = None,
+        trainable: Tree = None,
+        input_polymorphic_shape: Prefix = None,
         jax2tf_kwargs: Mapping[str, Any] | None = None,
         jit_compile: bool | Mapping[str, bool] = True,
         name: str | None = None,
-        pspecs: Any = None,
+        pspecs: Tree = None,
         allow_multi_axis_sharding_conslidation: bool | None = None,
         *,
         input_polymorphic_shape_symbol_values: Any = None,
@@ -167,7 +168,11 @@ class JaxModule:
         return getattr(self._backend.module, "name", self._name)
 
     def export_module(self) -> Any:
-        """A `tf.Module`, or a `jax_backend.ExportedModule`; both have `variables`."""
+        """The module that the backend made of the parameters when this module was made.
+
+        It is a `tf.Module`, or without TensorFlow a `jax_backend.ExportedModule`. Both have the
+        parameters as `variables`.
+        """
         return self._backend.module
 
     @property
@@ -180,7 +185,7 @@ class JaxModule:
         """The variables whose `trainable` is true."""
         return list(self.export_module().trainable_variables)
 
-    def update_variables(self, params: Any) -> None:
+    def update_variables(self, params: Tree) -> None:
         """Let every method compute with other parameters; with an error nothing changes (EXP-4).
 
         Args:
@@ -198,7 +203,7 @@ class JaxModule:
         self._backend.assign(leaves)
         self._leaves = leaves
 
-    def inputs_by_key(self, inputs: Any) -> Mapping[str, Any]:
+    def inputs_by_key(self, inputs: Tree) -> Mapping[str, Any]:
         """Return the inputs that `save` saves a module for, by the key of the method.
 
         Args:
@@ -228,19 +233,19 @@ class JaxModule:
         self._backend.save(folder, inputs)
 
 
-def _check_mesh(mesh: ExportMesh | None, pspecs: Any, leaves: list[Any], tensorflow: bool) -> None:
+def _check_mesh(mesh: ExportMesh | None, pspecs: Tree, leaves: list[Any], tensorflow: bool) -> None:
     """Refuse an export mesh without specs, specs without one, and arrays that are not JAX's."""
     if mesh is not None and pspecs is None:
         raise ExportMeshError(
-            "The module is built within an export mesh, but `pspecs` is not given. Pass a tree of "
-            "partition specs with the structure of `params`."
-        )
+            place="`pspecs` within an export mesh", given=None,
+            expected="a tree of partition specs with the structure of `params`",
+        )  # fmt: skip
     if mesh is None and pspecs is not None:
-        first = "Call initialize_dtensor() first, and build it" if tensorflow else "Build it"
+        first = "initialize_dtensor(), then " if tensorflow else ""
         raise ExportMeshError(
-            f"`pspecs` are given, but the module is not built within an export mesh. {first} "
-            "within `with maybe_enable_dtensor_export_on(mesh):`."
-        )
+            place="`pspecs` of a module that is not built within an export mesh", given=pspecs,
+            expected=f"{first}`with maybe_enable_dtensor_export_on(mesh):`",
+        )  # fmt: skip
     if mesh is not None:
         _check_arrays(leaves)
 
@@ -249,12 +254,12 @@ def _check_arrays(leaves: list[Any]) -> None:
     for leaf in leaves:
         if not isinstance(leaf, jax.Array):
             raise ExportMeshError(
-                f"On an export mesh parameters must be of type jax.Array, but one is a "
-                f"{type(leaf).__name__} of shape {leaf.shape}. Convert it with jax.numpy.asarray."
-            )
+                place="a parameter on an export mesh", given=leaf,
+                expected="an array that must be of type jax.Array: jax.numpy.asarray converts it",
+            )  # fmt: skip
 
 
-def save(module: JaxModule, folder: str | Path, inputs: Any) -> None:
+def save(module: JaxModule, folder: str | Path, inputs: Tree) -> None:
     """Write a module to a folder, which needs no package of ours; `load` is the inverse (EXP-1b).
 
     With TensorFlow the folder is a SavedModel with the attributes `methods` and `model_variables`,

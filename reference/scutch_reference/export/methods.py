@@ -22,6 +22,7 @@ import jax
 import numpy as np
 from jax.export import symbolic_args_specs, symbolic_shape
 
+from ..types import Prefix, Tree
 from .constants import DEFAULT_METHOD_KEY
 from .errors import ExportOptionError, MethodKeysError
 
@@ -49,7 +50,7 @@ class Method:
     options: Mapping[str, Any]
     jit_compile: bool
 
-    def input_specs(self, x: Any) -> list[Any]:
+    def input_specs(self, x: Tree) -> list[Any]:
         """The inputs that the method is exported for, as trees of `jax.ShapeDtypeStruct`.
 
         Args:
@@ -67,7 +68,7 @@ class Method:
         chosen = itertools.product(*self.symbol_values.values())
         return [_with_sizes(specs, dict(zip(self.symbol_values, c, strict=True))) for c in chosen]
 
-    def input_spec(self, x: Any) -> Any:
+    def input_spec(self, x: Tree) -> Tree:
         """The one of `input_specs` that takes an input.
 
         Raises:
@@ -83,7 +84,7 @@ class Method:
         return found
 
 
-def _with_sizes(specs: Any, sizes: Mapping[str, int]) -> Any:
+def _with_sizes(specs: Prefix, sizes: Mapping[str, int]) -> Any:
     """The specs with sizes in the place of symbols."""
     equal = [f"{symbol} == {size}" for symbol, size in sizes.items()]
 
@@ -94,7 +95,7 @@ def _with_sizes(specs: Any, sizes: Mapping[str, int]) -> Any:
     return jax.tree.map(sized, specs)
 
 
-def _takes(specs: Any, x: Any) -> bool:
+def _takes(specs: Prefix, x: Tree) -> bool:
     """Whether an input has the sizes of a spec, where these are no symbols."""
     pairs = zip(jax.tree.leaves(specs), jax.tree.leaves(x), strict=True)
     return all(
@@ -107,7 +108,7 @@ def _takes(specs: Any, x: Any) -> bool:
 def methods(
     apply_fn: ApplyFn | Mapping[str, ApplyFn],
     *,
-    input_polymorphic_shape: Any,
+    input_polymorphic_shape: Prefix,
     symbol_values: Any,
     jax2tf_kwargs: Any,
     jit_compile: Any,
@@ -164,7 +165,7 @@ def methods(
     }
 
 
-def _by_key(argument: str, functions: Mapping[str, ApplyFn], given: Any) -> Mapping[str, Any]:
+def _by_key(argument: str, functions: Mapping[str, ApplyFn], given: Tree) -> Mapping[str, Any]:
     """An argument as a mapping with the keys of the functions."""
     if given is None or isinstance(given, bool):
         return dict.fromkeys(functions, given)

@@ -12,7 +12,7 @@ flat lists of arrays in that order: no container and no box of the user's ever m
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 
 from ..jax_versions import Tracer
 from ..placement import partition_spec
+from ..types import Leaf, Tree
 from .errors import ParameterError, ParameterStructureError, ParameterUpdateError
 
 _logger = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class ParameterTree:
         return any(parameter.spec is not None for parameter in self.parameters)
 
     @classmethod
-    def of(cls, params: Any, trainable: Any, pspecs: Any) -> "ParameterTree":
+    def of(cls, params: Tree, trainable: Tree, pspecs: Tree) -> "ParameterTree":
         """Describe the leaves of a tree.
 
         Args:
@@ -100,7 +101,7 @@ class ParameterTree:
             parameters.append(Parameter(name, shown, array.shape, array.dtype, bool(flag), spec))
         return cls(tuple(parameters), structure)
 
-    def leaves(self, params: Any) -> list[Any]:
+    def leaves(self, params: Tree) -> list[Any]:
         """Return the leaves of a tree, which must fit the description; NumPy's arrays are copied.
 
         Raises:
@@ -128,7 +129,7 @@ class ParameterTree:
         return jax.tree.unflatten(self.structure, leaves)
 
 
-def _array(path: str, leaf: Any) -> Any:
+def _array(path: str, leaf: Leaf) -> Tree:
     """The leaf as an array of its own in a dtype that JAX computes with at present."""
     expected = "an array of numbers; a class of your own must be registered as a pytree node"
     if not isinstance(leaf, np.ndarray | np.generic | jax.Array):
@@ -142,7 +143,7 @@ def _array(path: str, leaf: Any) -> Any:
     return np.array(leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
 
 
-def _along(structure: Any, argument: str, tree: Any) -> list[Any]:
+def _along(structure: Any, argument: str, tree: Tree) -> list[Any]:
     """The subtree of `tree` at each leaf of a structure."""
     try:
         return list(structure.flatten_up_to(tree))
@@ -151,7 +152,7 @@ def _along(structure: Any, argument: str, tree: Any) -> list[Any]:
         raise ParameterStructureError(argument=argument, expected=structure, given=given) from error
 
 
-def _names(params: Any) -> list[str]:
+def _names(params: Tree) -> list[str]:
     """The names of variables, which are the keys of a path joined by dots, `_` for `~` (EXP-5).
 
     If a tree of these names does not have the structure of the parameters, because a user's node
@@ -174,7 +175,7 @@ def _names(params: Any) -> list[str]:
     return [f"jax_param_{index}" for index in range(len(found))]
 
 
-def _key_name(key: Any) -> str:
+def _key_name(key: Hashable) -> str:
     """The name of one key of a path, which is a dictionary key, an attribute or an index."""
     for part in ("key", "name", "idx"):
         if hasattr(key, part):

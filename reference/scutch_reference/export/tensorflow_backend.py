@@ -32,6 +32,7 @@ from jax.sharding import NamedSharding
 from tensorflow.experimental import dtensor
 
 from ..placement import partition_spec
+from ..types import Leaf, Tree
 from .export_mesh import ExportMesh
 from .methods import Method
 from .parameters import Parameter, ParameterTree
@@ -95,7 +96,7 @@ class TensorFlowBackend:
         entries = [entry or dtensor.UNSHARDED for entry in (*spec, *gaps)]
         return dtensor.pack(parts, dtensor.Layout(entries, mesh.dtensor_mesh))
 
-    def _variable(self, parameter: Parameter, value: Any, name: str | None = None) -> Any:
+    def _variable(self, parameter: Parameter, value: Leaf, name: str | None = None) -> Tree:
         kind = tf.Variable if self._mesh is None else dtensor.DVariable
         with tf.device(None if self._mesh is not None else "CPU:0"):
             return kind(
@@ -106,7 +107,7 @@ class TensorFlowBackend:
     def _converted(self, method: Method, variables: Sequence[Any]) -> Any:
         """A method as a TensorFlow function of its input; a call reads the variables anew."""
 
-        def function(values: Sequence[Any], x: Any) -> Any:
+        def function(values: Sequence[Any], x: Tree) -> Tree:
             return method.function(self._tree.unflatten(values), x)
 
         converted = jax2tf.convert(
@@ -116,7 +117,7 @@ class TensorFlowBackend:
             **method.options,
         )
 
-        def predict(x: Any) -> Any:
+        def predict(x: Tree) -> Tree:
             return converted(list(variables), x)
 
         return tf.function(predict, jit_compile=method.jit_compile, autograph=False)
@@ -130,7 +131,8 @@ class TensorFlowBackend:
         """Write a SavedModel with `model_variables`, `methods` and a signature for each method.
 
         A signature takes the leaves of the input as `input_0`, `input_1`, ... and returns those of
-        the result as `output_0`, `output_1`, ...
+        the result as `output_0`, `output_1`, ... A method is compiled by XLA if its `jit_compile`
+        says so. Gradients are saved if the backend was made with them.
 
         Args:
           folder: Where to write; TensorFlow makes it if it is not there.
@@ -179,11 +181,11 @@ def _tensor_spec(spec: jax.ShapeDtypeStruct) -> Any:
     return tf.TensorSpec(sizes, spec.dtype)
 
 
-def _signature(function: Callable[[Any], Any], spec: Any) -> Any:
+def _signature(function: Callable[[Any], Any], spec: Tree) -> Tree:
     """A function as TensorFlow Serving calls it: flat named tensors in, flat named tensors out."""
     leaves, structure = jax.tree.flatten(spec)
 
-    def flat(**inputs: Any) -> dict[str, Any]:
+    def flat(**inputs: Leaf) -> dict[str, Any]:
         x = jax.tree.unflatten(structure, [inputs[f"input_{i}"] for i in range(len(leaves))])
         return {f"output_{i}": y for i, y in enumerate(tf.nest.flatten(function(x)))}
 
@@ -221,6 +223,6 @@ def load(folder: Path) -> Loaded:
     return Loaded(list(saved.model_variables), methods)
 
 
-def _called(saved: Any, key: str, x: Any) -> Any:
+def _called(saved: Tree, key: str, x: Tree) -> Tree:
     """Call a method of a loaded module; it is passed, so that its variables live until then."""
     return saved.methods[key](x)

@@ -47,7 +47,7 @@ from ..logical import (
     with_logical_constraint as with_logical_constraint,
     with_logical_partitioning as with_logical_partitioning,
 )
-from ..functional import dot_product_attention as dot_product_attention
+from ..attention import dot_product_attention as dot_product_attention
 from ..meta import (
     PARTITION_NAME as PARTITION_NAME,
     Partitioned as Partitioned,

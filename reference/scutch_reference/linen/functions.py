@@ -25,7 +25,7 @@ def init_with_output(
     fn: Fn,
     module: Module,
     mutable: Filter = ALL_BUT_INTERMEDIATES,
-    capture_intermediates: Any = False,
+    capture_intermediates: bool | Fn = False,
 ) -> Callable[..., tuple[Any, dict[str, Any]]]:
     """Return a function that makes variables with `fn`, and returns its output and the variables.
 
@@ -50,7 +50,7 @@ def init(
     fn: Fn,
     module: Module,
     mutable: Filter = ALL_BUT_INTERMEDIATES,
-    capture_intermediates: Any = False,
+    capture_intermediates: bool | Fn = False,
 ) -> Callable[..., dict[str, Any]]:
     """Return a function that makes variables with `fn`, and returns them.
 
@@ -66,7 +66,7 @@ def init(
 
 
 def apply(
-    fn: Fn, module: Module, mutable: Filter = False, capture_intermediates: Any = False
+    fn: Fn, module: Module, mutable: Filter = False, capture_intermediates: bool | Fn = False
 ) -> Callable[..., Any]:
     """Return a function that calls `fn` with the module and variables, as `Module.apply`.
 

@@ -26,12 +26,13 @@ from typing import Any
 import jax
 
 from .. import errors
+from ..types import Tree
 from .lift import at_path, call_of
 from .module import Fn, Module
-from .scope import Filter, Path, Scope, divided
+from .scope import Filter, ModulePath, Scope, divided
 
 
-def _pulled(path: Path, pullback: Fn, cotangent: Any) -> tuple[Any, ...]:
+def _pulled(path: ModulePath, pullback: Fn, cotangent: Tree) -> tuple[Any, ...]:
     """Cotangents of the module's variables, then of the inputs."""
     variables, *inputs = pullback(cotangent)
     return (Scope(variables).at(path), *inputs)
@@ -40,12 +41,12 @@ def _pulled(path: Path, pullback: Fn, cotangent: Any) -> tuple[Any, ...]:
 def vjp(
     fn: Fn,
     mdl: Module,
-    *primals: Any,
+    *primals: Tree,
     has_aux: bool = False,
     vjp_variables: Filter = "params",
     variables: Filter = True,
     rngs: Filter = True,
-) -> Any:
+) -> Tree:
     """Call a function with a bound module, and return how to pull gradients back, as `jax.vjp`.
 
     Args:
@@ -65,7 +66,7 @@ def vjp(
     function, held, keys = call.pure(variables, rngs)
     differentiated, rest = divided(held, vjp_variables)
 
-    def split(differentiated: Any, *primals: Any) -> Any:
+    def split(differentiated: Tree, *primals: Tree) -> Tree:
         output, changed = function(rest | differentiated, keys, *primals)
         output, aux = output if has_aux else (output, None)
         return output, (aux, changed)
@@ -79,7 +80,7 @@ def vjp(
 def value_and_grad(
     fn: Fn,
     mdl: Module,
-    *primals: Any,
+    *primals: Tree,
     has_aux: bool = False,
     variables: Filter = True,
     rngs: Filter = True,
@@ -101,7 +102,10 @@ def value_and_grad(
         has_aux=has_aux, vjp_variables=False, variables=variables, rngs=rngs,
     )  # fmt: skip
     if output.shape:
-        raise errors.ModuleError(f"A gradient is that of a scalar, not of shape {output.shape}.")
+        raise errors.ModuleError(
+            place="the shape of the output", given=output.shape,
+            expected="(), because a gradient is the gradient of a scalar",
+        )  # fmt: skip
     _, *gradients = back(jax.numpy.ones_like(output))
     return ((output, *aux) if has_aux else output), tuple(gradients)
 
@@ -109,11 +113,11 @@ def value_and_grad(
 def grad(
     fn: Fn,
     mdl: Module,
-    *primals: Any,
+    *primals: Tree,
     has_aux: bool = False,
     variables: Filter = True,
     rngs: Filter = True,
-) -> Any:
+) -> Tree:
     """Return the gradients of a function of a bound module with respect to all inputs.
 
     Args:
@@ -155,7 +159,7 @@ def jvp(
     function, held, keys = call.pure(variables, rngs)
     differentiated, rest = divided(held, tuple(variable_tangents))
 
-    def split(differentiated: Any, *primals: Any) -> Any:
+    def split(differentiated: Tree, *primals: Tree) -> Tree:
         return function(rest | differentiated, keys, *primals)
 
     forward = (at_path(variable_tangents, mdl.path), *tangents)
@@ -187,19 +191,19 @@ def custom_vjp(
     positions = tuple(position + 2 for position in nondiff_argnums)
 
     @functools.wraps(fn)
-    def call(mdl: Module, *args: Any) -> Any:
+    def call(mdl: Module, *args: Tree) -> Tree:
         plain, forward = call_of(fn, mdl, args), call_of(forward_fn, mdl, args)
         function, held, keys = plain.pure(True, True)
 
         @functools.partial(jax.custom_vjp, nondiff_argnums=positions)
-        def program(differentiated: Any, rest: Any, keys: Any, *args: Any) -> Any:
+        def program(differentiated: Tree, rest: Tree, keys: Tree, *args: Tree) -> Tree:
             return function(rest | differentiated, keys, *args)
 
-        def run_forward(differentiated: Any, rest: Any, keys: Any, *args: Any) -> Any:
+        def run_forward(differentiated: Tree, rest: Tree, keys: Tree, *args: Tree) -> Tree:
             (output, kept), changed = forward.run(args, {}, rest | differentiated, rngs=keys)
             return (output, changed), kept
 
-        def run_backward(*given: Any) -> Any:
+        def run_backward(*given: Tree) -> Tree:
             *nondiff, kept, (cotangent, _) = given
             variables, *inputs = backward_fn(*nondiff, kept, cotangent)
             return (at_path(variables, mdl.path), None, None, *inputs)

@@ -23,6 +23,7 @@ from jax.typing import DTypeLike
 
 from .. import functional
 from ..functional import Axes
+from ..types import Tree
 from .module import Fn, Module, compact, nowrap
 
 default_kernel_init = initializers.lecun_normal()
@@ -239,7 +240,7 @@ class _Norm(Module):
     scale_init: Fn = initializers.ones
 
     @nowrap
-    def _moments(self: Any, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
+    def _moments(self: Any, x: Array, over: Axes, mask: Array | None) -> tuple[Array, Array]:
         """Mean and variance; `init` does not run in the mapped axis that `axis_name` names."""
         axis_name = None if self.is_initializing() else self.axis_name
         return functional.moments(
@@ -247,7 +248,7 @@ class _Norm(Module):
         )
 
     @nowrap
-    def _normalized(self, x: Array, statistics: Any, over: Any, along: Any) -> Array:
+    def _normalized(self, x: Array, statistics: Tree, over: Any, along: Any) -> Array:
         """The inputs, normalized by statistics over some axes, scaled and shifted along others."""
         shape = [x.shape[axis] for axis in along]
         scale = _parameter_if(self.use_scale, self, "scale", self.scale_init, shape)
@@ -278,7 +279,7 @@ class LayerNorm(_Norm):
     use_fast_variance: bool = True
 
     @compact
-    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+    def __call__(self, x: Array, *, mask: Array | None = None) -> Array:
         """Map inputs of any shape to that shape.
 
         Args:
@@ -319,7 +320,7 @@ class BatchNorm(_Norm, _Running):
 
     @compact
     def __call__(
-        self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
+        self, x: Array, use_running_average: bool | None = None, *, mask: Array | None = None
     ) -> Array:
         """Map inputs of any shape to that shape.
 

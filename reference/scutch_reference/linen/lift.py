@@ -24,8 +24,21 @@ from typing import Any, TypeAlias
 
 import jax
 
-from .module import F, Fn, Module, mapped, nowrap
-from .scope import Filter, Path, Scope, both, copied, hashable, matches, put
+from ..types import Tree
+from .binding import (
+    Bindable,
+    Fn,
+    bound,
+    fields_of,
+    gives_names,
+    mapped,
+    names_given,
+    run,
+    run_as,
+    scope_of,
+)
+from .module import F, Module, nowrap
+from .scope import Filter, ModulePath, Scope, as_dicts, both, hashable_filter, matches, put_at
 
 Names: TypeAlias = str | Sequence[str]
 Positions: TypeAlias = int | Sequence[int]
@@ -54,13 +67,13 @@ class Call:
     kwargs: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        self.scope = self.module._scope
-        self.names = self.module.names_in_use(self.module._names)
-        found: set[Path] = set()
+        self.scope = scope_of(self.module)
+        self.names = names_given(self.module)
+        found: set[ModulePath] = set()
 
-        def reach(module: Module, _: str) -> None:
+        def reach(module: Bindable, _: str) -> None:
             found.update([module.path] if module.scope is self.scope else [])
-            mapped(reach, module._fields())
+            mapped(reach, fields_of(module))
 
         reach(self.module, "")
         self.paths = {p for p in found if not any(p[:i] in found for i in range(len(p)))}
@@ -76,11 +89,11 @@ class Call:
     def _copy_at_paths(self, source: Scope, choice: Filter, target: Collections) -> Collections:
         for path in self.paths:
             for name, tree in source.at(path, choice).items():
-                put(target, (name, *path), tree)
+                put_at(target, (name, *path), tree)
         return target
 
     def run(
-        self, args: Any, kwargs: Any, variables: Any, **changes: Any
+        self, args: Tree, kwargs: Tree, variables: Tree, **changes: Any
     ) -> tuple[Any, Collections]:
         """Call the function on a copy of the module, in a scope of its own.
 
@@ -92,18 +105,9 @@ class Call:
         Returns:
           The output, and the collections that may have changed.
         """
-        scope = replace(self.scope, variables=copied(variables), **changes)
-        stage = self.module._stage
-        inner = self.module._bound(scope, self.module.path, self.module.parent, self.cls)
-        if stage not in ("setup", "compact"):
-            return inner._run(self.function, args, kwargs), scope.ended()
-        # A method of the module makes this call while it runs: the function continues with the
-        # names that the method has given so far, and the method with the names of the function.
-        if stage == "compact":
-            inner._set_up()
-        inner._set(_stage=stage, _names=inner.names_in_use(self.names))
-        output = inner._run(self.function, args, kwargs)
-        self.module._set(_names=inner._names)
+        scope = replace(self.scope, variables=as_dicts(variables), **changes)
+        inner = bound(self.module, scope, self.module.path, self.module.parent, self.cls)
+        output = run_as(self.module, inner, self.names, self.function, args, kwargs)
         return output, scope.ended()
 
     def pure(self, variables: Filter, rngs: Filter) -> tuple[Fn, Collections, dict[str, Any]]:
@@ -117,7 +121,9 @@ class Call:
           output and the collections that may have changed; then the collections and the keys.
         """
 
-        def function(held: Any, keys: Any, *args: Any, **kwargs: Any) -> tuple[Any, Collections]:
+        def function(
+            held: Tree, keys: Tree, *args: Tree, **kwargs: Tree
+        ) -> tuple[Any, Collections]:
             mutable = both(self.scope.mutable, variables)
             return self.run(args, kwargs, held, mutable=mutable, rngs=keys)
 
@@ -158,16 +164,19 @@ def call_of(function: Fn, module: Module, args: tuple[Any, ...]) -> Call:
     return Call(module, type(module), function, args, {})
 
 
-def at_path(collections: Mapping[str, Any], path: Path) -> Collections:
+def at_path(collections: Mapping[str, Any], path: ModulePath) -> Collections:
     """Nest the tree of each collection under a path; `Scope.at` is the inverse.
 
     Args:
       collections: Trees by collection, of one module.
       path: The path of the module.
+
+    Returns:
+      New dictionaries by collection, in which the keys of the path lead to the tree.
     """
     nested: Collections = {}
     for name, tree in collections.items():
-        put(nested, (name, *path), tree)
+        put_at(nested, (name, *path), tree)
     return nested
 
 
@@ -183,13 +192,15 @@ def lifted_target(
       transform: Takes the `Call`, runs it transformed, and returns the output.
 
     Returns:
-      A subclass of a module class, whose methods are lifted; or, of a function, a function.
+      Of a function, a function. Of a module class, a subclass, whose name is the prefix and the
+      name of the class, with the class's docstring and `__module__`. Its lifted methods are marked
+      by `nowrap`, because the module inside the transformation runs `setup`.
     """
     cls: Any = target if isinstance(target, type) and issubclass(target, Module) else None
 
     def lifted(function: Any) -> Any:
         @functools.wraps(function)
-        def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        def call(self: Module, *args: Tree, **kwargs: Tree) -> Tree:
             return transform(Call(self, cls or type(self), function, args, kwargs))
 
         return call
@@ -245,24 +256,30 @@ def remat(
 checkpoint = remat
 
 
-def _program(key: Any, variables: Any, keys: Any, /, *args: Any, **kwargs: Any) -> Any:
+def _program(key: Any, variables: Tree, keys: Tree, /, *args: Tree, **kwargs: Tree) -> Tree:
     """The program of lifted `jit`, shared by all modules and calls with an equal `key`.
 
     Args:
-      key: All that is static about a call, from `_static_key`.
+      key: All that is static about a call, from `_static_key`: the module without its scope, the
+        function, the path, the filter of mutable collections, and the other settings of the scope
+        in the order of its fields.
       variables, keys: Collections, and keys by stream.
       args, kwargs: The arguments of the call.
+
+    Returns:
+      The output of the function, called with the module bound to these variables, and the
+      collections that may have changed.
     """
     module, function, path, mutable, *settings = key
-    scope = Scope(copied(variables), mutable, keys, *settings)
-    return module._bound(scope, path)._run(function, args, kwargs), scope.ended()
+    scope = Scope(as_dicts(variables), mutable, keys, *settings)
+    return run(bound(module, scope, path), function, args, kwargs), scope.ended()
 
 
 def _static_key(call: Call, variables: Filter) -> tuple[Any, ...]:
     """All that is static about a call, such that equal calls have equal keys."""
     module, scope = call.module, call.scope
-    described = call.cls(**module.clone()._fields(), name=module.name, parent=None)
-    mutable = hashable(both(scope.mutable, variables))
+    described = call.cls(**fields_of(module.clone()), name=module.name, parent=None)
+    mutable = hashable_filter(both(scope.mutable, variables))
     settings = (scope.initializing, scope.making, scope.capture)
     return (described, call.function, module.path, mutable, *settings)
 
@@ -305,8 +322,7 @@ def jit(
 
     def transform(call: Call) -> Any:
         module = call.module
-        goes_on = module._stage in ("setup", "compact")  # with the names of a method
-        if call.paths != {module.path} or type(module) is call.cls or goes_on:
+        if call.paths != {module.path} or type(module) is call.cls or gives_names(module):
             return call.whole(jax.jit, variables, rngs, **options)
         key, held = _static_key(call, variables), call.collections(variables)
         keys = {name: module.make_rng(name) for name in call.scope.rngs if matches(rngs, name)}

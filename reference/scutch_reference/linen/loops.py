@@ -23,6 +23,7 @@ import jax
 
 from .. import jax_versions, meta
 from ..errors import ModuleError
+from ..types import Prefix, Tree
 from .lift import Call, Collections, Names, lifted_target
 from .module import F, Fn
 from .scope import DenyList, Filter, both, matches
@@ -59,7 +60,7 @@ def chosen(choices: Mapping[Filter, Any], name: str) -> Any:
     return next((chosen for choice, chosen in choices.items() if matches(choice, name)), None)
 
 
-def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
+def _by_axis(fn: Fn, axes: Prefix, *trees: Tree) -> Tree:
     """`fn(axis, *parts)` for each axis in a tree of axes, which is a prefix of the trees.
 
     `broadcast` counts as the axis `None`.
@@ -69,12 +70,12 @@ def _by_axis(fn: Fn, axes: Any, *trees: Any) -> Any:
     return jax.tree.map(fn, axes, *trees, is_leaf=lambda axis: axis is None)
 
 
-def _to_front(axis: int | None, tree: Any) -> Any:
+def _to_front(axis: int | None, tree: Tree) -> Tree:
     """Arrays with the axis moved to the front; `None` for a tree that is not cut."""
     return None if axis is None else jax.tree.map(lambda x: jax.numpy.moveaxis(x, axis, 0), tree)
 
 
-def _from_front(axis: int | None, tree: Any) -> Any:
+def _from_front(axis: int | None, tree: Tree) -> Tree:
     """Arrays with the first axis moved to `axis`; for `None` the first entry, as all are alike."""
     return jax.tree.map(lambda x: x[0] if axis is None else jax.numpy.moveaxis(x, 0, axis), tree)
 
@@ -132,7 +133,7 @@ def cross_axis(
     """
     along = [(name, axis) for name in collections if (axis := chosen(axes, name)) is not None]
 
-    def crossed(tree: Any, axis: int) -> Any:
+    def crossed(tree: Tree, axis: int) -> Tree:
         if outwards:
             return rename(move(axis, tree), axis, params)
         return move(axis, rename(tree, axis, params))
@@ -140,15 +141,11 @@ def cross_axis(
     return {name: crossed(collections[name], axis) for name, axis in along}
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True)
 class _Loop:
-    """One call of a loop, from the variables of the module to its outputs.
-
-    The *state* is a pair of collections and arguments: each step passes it to the next, and all
-    lanes get the same. A *slice* holds the collections, arguments and keys of one lane or step.
+    """The options of a loop; `run` takes a call of the module through it.
 
     Args:
-      call: The call.
       drive: Runs the loop, as `drive(body, state, slices, length)`. Returns the last state, and a
         pair of the outputs and the changed collections; these are stacked along the first axis.
       axes: The axis along which a collection is cut, or `None`, by filters of collections.
@@ -161,7 +158,6 @@ class _Loop:
       carries: The number of leading arguments that each step passes to the next as outputs.
     """
 
-    call: Call
     drive: Fn
     axes: Axes
     splits: Mapping[Any, bool]
@@ -172,76 +168,80 @@ class _Loop:
     carry: Filter = False
     carries: int = 0
 
-    def __post_init__(self) -> None:
-        self.handed_on = self.call.args[: self.carries]
-        self.args = self.call.args[self.carries :]
-        held = self.call.collections((*self.axes, self.carry))
-        self.carried = {n: tree for n, tree in held.items() if chosen(self.axes, n) is None}
-        self.shared = self.call.collections(self.broadcast)
-        cut = cross_axis(meta.remove_axis, _to_front, held, one_way(self.axes, Out), self.params)
-        parts = _by_axis(_to_front, self.in_axes, self.args)
-        self.size = self._size(cut, parts)
-        split, self.same_keys = self._keys()
-        self.slices = (cut, parts, split)
+    def run(self, call: Call) -> Any:
+        """Run the loop, write the changed collections, and return the outputs.
 
-    def _size(self, *trees: Any) -> int:
-        sizes: set[Any] = {x.shape[0] for x in jax.tree.leaves(trees)} | ({self.length} - {None})
-        if len(sizes) != 1:
-            raise ModuleError(f"A lift goes along one axis, but its sizes are {sizes!r}.")
-        return int(sizes.pop())
+        The *state* is a pair of collections and arguments: each step passes it to the next, and all
+        lanes get the same. A *slice* holds the collections, arguments and keys of one lane or step.
 
-    def _keys(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Two dictionaries by stream, with a key for each slice and with one key for all slices."""
-        rngs = self.call.scope.rngs
-        asked = {name: chosen(self.splits, name) for name in rngs}
-        split = {n: jax.random.split(rngs[n], self.size) for n in asked if asked[n]}
-        return split, {n: rngs[n] for n in asked if asked[n] is False}
+        Args:
+          call: A call of the module.
 
-    def _step(self, state: Any, cut_slice: Any, **changes: Any) -> tuple[Any, Collections]:
-        """Call the module on the state and one slice."""
-        (carried, handed_on), (cut, parts, keys) = state, cut_slice
-        own = _by_axis(
-            lambda axis, whole, part: whole if axis is None else part,
-            self.in_axes, self.args, parts,
-        )  # fmt: skip
-        return self.call.run(
-            (*handed_on, *own), self.call.kwargs, self.shared | carried | cut,
-            rngs=self.same_keys | keys, **changes,
-        )  # fmt: skip
-
-    def _make_what_steps_share(self) -> None:
-        """In `init`, make the shared and carried collections by a first step, dropping its output.
-
-        Inside a loop it is too late: no step can make a collection that all steps share, and a
-        carried collection must exist before the first step.
+        Returns:
+          The last output; behind the carried arguments, if there are any.
         """
-        if self.call.scope.initializing and (self.broadcast or self.carry):
-            first = jax.tree.map(lambda leaf: leaf[0], self.slices)
-            _, made = self._step((self.carried, self.handed_on), first, making=True)
-            self.shared |= {n: tree for n, tree in made.items() if matches(self.broadcast, n)}
-            self.carried |= {n: tree for n, tree in made.items() if matches(self.carry, n)}
+        handed_on, args = call.args[: self.carries], call.args[self.carries :]
+        held = call.collections((*self.axes, self.carry))
+        carried = {name: tree for name, tree in held.items() if chosen(self.axes, name) is None}
+        shared = call.collections(self.broadcast)
+        cut = cross_axis(meta.remove_axis, _to_front, held, one_way(self.axes, Out), self.params)
+        parts = _by_axis(_to_front, self.in_axes, args)
+        size = self._size(cut, parts)
+        split, same_keys = self._keys(call.scope.rngs, size)
 
-    def _body(self, state: Any, cut_slice: Any) -> Any:
-        """Run one lane or step; return the next state, and a pair of output and changes."""
-        mutable = both(self.call.scope.mutable, (returned(self.axes), self.carry))
-        output, changed = self._step(state, cut_slice, mutable=mutable)
-        *handed_on, y = output if self.handed_on else (output,)
-        kept = {n: changed.pop(n) for n in [*changed] if chosen(self.axes, n) is None}
-        return (state[0] | kept, tuple(handed_on)), (y, changed)
+        def step(state: Tree, cut_slice: Tree, **changes: Any) -> tuple[Any, Collections]:
+            """Call the module on the state and one slice."""
+            (carried, handed_on), (cut, parts, keys) = state, cut_slice
+            own = _by_axis(
+                lambda axis, whole, part: whole if axis is None else part,
+                self.in_axes, args, parts,
+            )  # fmt: skip
+            return call.run(
+                (*handed_on, *own), call.kwargs, shared | carried | cut,
+                rngs=same_keys | keys, **changes,
+            )  # fmt: skip
 
-    def run(self) -> Any:
-        """Run the loop, write the changed collections, and return the outputs."""
-        self._make_what_steps_share()
-        start = (self.carried, self.handed_on)
-        (carried, handed_on), (y, changed) = self.drive(self._body, start, self.slices, self.size)
+        def body(state: Tree, cut_slice: Tree) -> Tree:
+            """Run one lane or step; return the next state, and a pair of output and changes."""
+            mutable = both(call.scope.mutable, (returned(self.axes), self.carry))
+            output, changed = step(state, cut_slice, mutable=mutable)
+            *next_on, y = output if handed_on else (output,)
+            kept = {n: changed.pop(n) for n in [*changed] if chosen(self.axes, n) is None}
+            return (state[0] | kept, tuple(next_on)), (y, changed)
+
+        if call.scope.initializing and (self.broadcast or self.carry):
+            # Inside the loop it is too late: no step can make a collection that all steps share,
+            # and a carried collection must exist before the first step. So a first step makes
+            # them, and its output is dropped.
+            first = jax.tree.map(lambda leaf: leaf[0], (cut, parts, split))
+            _, made = step((carried, handed_on), first, making=True)
+            shared |= {name: tree for name, tree in made.items() if matches(self.broadcast, name)}
+            carried |= {name: tree for name, tree in made.items() if matches(self.carry, name)}
+        (carried, last), (y, changed) = self.drive(
+            body, (carried, handed_on), (cut, parts, split), size
+        )
         changed = cross_axis(
             meta.add_axis, _from_front, changed, one_way(self.axes, In), self.params, True
         )
-        self.call.write(self.shared | carried | changed)
-        return (*handed_on, y) if self.handed_on else y
+        call.write(shared | carried | changed)
+        return (*last, y) if last else y
+
+    def _size(self, *trees: Tree) -> int:
+        sizes: set[Any] = {x.shape[0] for x in jax.tree.leaves(trees)} | ({self.length} - {None})
+        if len(sizes) != 1:
+            raise ModuleError(
+                place="the sizes of the axis of a lift", given=sizes, expected="one size"
+            )
+        return int(sizes.pop())
+
+    def _keys(self, rngs: Mapping[str, Any], size: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Two dictionaries by stream, with a key for each slice and with one key for all slices."""
+        asked = {name: chosen(self.splits, name) for name in rngs}
+        split = {name: jax.random.split(rngs[name], size) for name in asked if asked[name]}
+        return split, {name: rngs[name] for name in asked if asked[name] is False}
 
 
-def _sharded_alike(keys: Any, others: Any) -> Any:
+def _sharded_alike(keys: Tree, others: Tree) -> Tree:
     """Shard split keys along the axis of the lanes as the other values, as `jax.vmap` requires.
 
     Only values on Explicit axes of a mesh have a type that says how they are sharded (LIN-9p).
@@ -258,8 +258,8 @@ def vmap(
     target: F,
     variable_axes: Axes = NOTHING,
     split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
     spmd_axis_name: str | None = None,
@@ -290,7 +290,7 @@ def vmap(
       ModuleError: In the call: the sizes along the axes differ, or none is known.
     """
 
-    def lanes(body: Fn, state: Any, slices: Any, size: int) -> Any:
+    def lanes(body: Fn, state: Tree, slices: Tree, size: int) -> Tree:
         if spmd_axis_name is not None:
             slices = (*slices[:2], _sharded_alike(slices[2], slices))
         mapped_body = jax.vmap(
@@ -302,11 +302,11 @@ def vmap(
         )
         return mapped_body(slices)
 
-    loop = functools.partial(
-        _Loop, drive=lanes, axes=variable_axes, splits=split_rngs, in_axes=in_axes,
+    loop = _Loop(
+        drive=lanes, axes=variable_axes, splits=split_rngs, in_axes=in_axes,
         length=axis_size, params=metadata_params,
     )  # fmt: skip
-    return lifted_target(target, "Vmap", methods, lambda call: loop(call).run())
+    return lifted_target(target, "Vmap", methods, loop.run)
 
 
 def scan(
@@ -315,8 +315,8 @@ def scan(
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
     split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
     length: int | None = None,
     reverse: bool = False,
     unroll: int = 1,
@@ -352,14 +352,14 @@ def scan(
       ModuleError: In the call: the sizes along the axes differ, or none is known.
     """
 
-    def steps(body: Fn, state: Any, slices: Any, size: int) -> Any:
+    def steps(body: Fn, state: Tree, slices: Tree, size: int) -> Tree:
         state, (ys, changed) = jax.lax.scan(
             body, state, slices, length=size, reverse=reverse, unroll=unroll
         )
         return state, (_by_axis(_from_front, out_axes, ys), changed)
 
-    loop = functools.partial(
-        _Loop, drive=steps, axes=variable_axes, splits=split_rngs, in_axes=in_axes, length=length,
+    loop = _Loop(
+        drive=steps, axes=variable_axes, splits=split_rngs, in_axes=in_axes, length=length,
         params=metadata_params, broadcast=variable_broadcast, carry=variable_carry, carries=1,
     )  # fmt: skip
-    return lifted_target(target, "Scan", methods, lambda call: loop(call).run())
+    return lifted_target(target, "Scan", methods, loop.run)

@@ -34,8 +34,10 @@ from ..logical import (
     set_logical_axis_rules as set_axis_rules,
     with_logical_constraint as with_sharding_constraint,
 )
-from ..meta import PARTITION_NAME, Params, Partitioned, axis_names
+from ..meta import PARTITION_NAME, Params, Partitioned
+from ..names import axis_names
 from ..placement import partition_spec
+from ..types import Prefix, Tree
 from .lift import Names, remat as remat
 from .loops import NOTHING, Axes, In as ScanIn, Out as ScanOut, chosen, scan, vmap
 from .module import F, Fn, Module, current_module
@@ -84,11 +86,11 @@ class PartitionedVariable(Variable):
         return self._constrained(super().value)
 
     @value.setter
-    def value(self, value: Any) -> None:
+    def value(self, value: Tree) -> None:
         plain = Variable(self.module, self.collection, self.name, self.unbox)
         plain.value = self._constrained(value)
 
-    def _constrained(self, value: Any) -> Any:
+    def _constrained(self, value: Tree) -> Tree:
         return with_sharding_constraint(value, self.axes, fallback=self.fallback)
 
 
@@ -170,7 +172,7 @@ def get_axis_names(axes_metadata: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rename(change: Fn, tree: Any, axis: int, params: Params) -> Any:
+def _rename(change: Fn, tree: Tree, axis: int, params: Params) -> Tree:
     """A tree in which every `AxisMetadata` gains or loses the name of an axis, as a box does."""
 
     def renamed(node: AxisMetadata) -> AxisMetadata:
@@ -191,8 +193,8 @@ def scan_with_axes(
     variable_broadcast: Filter = False,
     variable_carry: Filter = False,
     split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
     length: int | None = None,
     reverse: bool = False,
     unroll: int = 1,
@@ -223,8 +225,8 @@ def vmap_with_axes(
     target: F,
     variable_axes: Axes,
     split_rngs: Mapping[Any, bool] = NOTHING,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
     axis_size: int | None = None,
     axis_name: str | None = None,
     partitioning_axis_names: Mapping[str, str] = NOTHING,

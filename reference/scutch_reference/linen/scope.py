@@ -23,8 +23,9 @@ from typing import Any, TypeAlias
 import jax
 
 from ..errors import NameInUseError
+from ..types import Tree
 
-Path: TypeAlias = tuple[str, ...]
+ModulePath: TypeAlias = tuple[str, ...]
 _SORTS = {None: "sub-module", "params": "parameter"}  # else it is a variable
 
 
@@ -77,21 +78,21 @@ def both(one: Filter, other: Filter) -> DenyList:
     return DenyList((DenyList(one), DenyList(other)))
 
 
-def hashable(choice: Filter) -> Any:
+def hashable_filter(choice: Filter) -> Any:
     """Return the same filter in a form that can be hashed, as part of a compilation key."""
     if isinstance(choice, DenyList):
-        return DenyList(hashable(choice.deny))
-    return choice if isinstance(choice, bool | str) else frozenset(map(hashable, choice))
+        return DenyList(hashable_filter(choice.deny))
+    return choice if isinstance(choice, bool | str) else frozenset(map(hashable_filter, choice))
 
 
-def copied(tree: Any) -> Any:
+def as_dicts(tree: Tree) -> Tree:
     """Return nested mappings as new dictionaries; whatever is no mapping is the same object."""
     if isinstance(tree, Mapping):
-        return {key: copied(child) for key, child in tree.items()}
+        return {key: as_dicts(child) for key, child in tree.items()}
     return tree
 
 
-def put(tree: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
+def put_at(tree: dict[Any, Any], path: tuple[Any, ...], value: Tree) -> None:
     """Write a value into nested dictionaries, which are made where they are missing.
 
     Args:
@@ -104,7 +105,7 @@ def put(tree: dict[Any, Any], path: tuple[Any, ...], value: Any) -> None:
     tree[path[-1]] = value
 
 
-def key_at(key: Any, path: Path, count: int) -> Any:
+def key_at(key: jax.Array, path: ModulePath, count: int) -> Any:
     """Return the key that a module draws from a stream; each path and count has its own (LIN-8d).
 
     The keys are those of Flax where its option `flax_fix_rng_separator` is on. Flax leaves it off
@@ -129,7 +130,7 @@ class NamesInUse(set[tuple[str, str | None]]):
     It is a set of pairs of a name and the collection that has it, `None` for a sub-module.
     """
 
-    def reserve(self, path: Path, name: str, collection: str | None = None) -> None:
+    def reserve(self, path: ModulePath, name: str, collection: str | None = None) -> None:
         """Take a name for a variable of a collection, or (`None`) for a sub-module.
 
         Args:
@@ -181,7 +182,7 @@ class Scope:
         self.mutable = False
         return changed
 
-    def at(self, path: Path, choice: Filter = True) -> dict[str, Any]:
+    def at(self, path: ModulePath, choice: Filter = True) -> dict[str, Any]:
         """Return the variables of the module at a path, by collection.
 
         Args:

@@ -23,6 +23,7 @@ from typing import Any, Self
 import jax
 
 from ..struct import Node, field
+from ..types import Tree
 
 
 class TrainState(Node):
@@ -43,7 +44,7 @@ class TrainState(Node):
     opt_state: Any
 
     @classmethod
-    def create(cls, *, apply_fn: Callable[..., Any], params: Any, tx: Any, **fields: Any) -> Self:
+    def create(cls, *, apply_fn: Callable[..., Any], params: Tree, tx: Any, **fields: Any) -> Self:
         """Return the state before the first step.
 
         Args:
@@ -57,7 +58,7 @@ class TrainState(Node):
             step=0, apply_fn=apply_fn, params=params, tx=tx, opt_state=tx.init(params), **fields
         )
 
-    def apply_gradients(self, *, grads: Any, **changes: Any) -> Self:
+    def apply_gradients(self, *, grads: Tree, **changes: Any) -> Self:
         """Return the state after one update; boxes and dtypes stay (LIN-7c).
 
         Args:

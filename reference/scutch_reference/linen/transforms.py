@@ -27,6 +27,7 @@ from typing import Any
 import jax
 
 from .. import meta
+from ..types import Tree
 from .lift import Call, Collections, Names, at_path, call_of, lifted_target, remat
 from .loops import NOTHING, Axes, In, Out, chosen, cross_axis, one_way, scan
 from .module import F, Fn, Module
@@ -37,13 +38,13 @@ ALL_SPLIT: Mapping[Any, bool] = {True: True}
 
 
 def switch(
-    index: Any,
+    index: int | jax.Array,
     branches: Sequence[Fn],
     mdl: Module,
-    *operands: Any,
+    *operands: Tree,
     variables: Filter = True,
     rngs: Filter = True,
-) -> Any:
+) -> Tree:
     """Call one of several functions with a bound module, as `jax.lax.switch` does.
 
     Args:
@@ -65,14 +66,14 @@ def switch(
 
 
 def cond(
-    pred: Any,
+    pred: bool | jax.Array,
     true_fun: Fn,
     false_fun: Fn,
     mdl: Module,
-    *operands: Any,
+    *operands: Tree,
     variables: Filter = True,
     rngs: Filter = True,
-) -> Any:
+) -> Tree:
     """Call one of two functions with a bound module, as `jax.lax.cond` does.
 
     Args:
@@ -91,11 +92,11 @@ def while_loop(
     cond_fn: Fn,
     body_fn: Fn,
     mdl: Module,
-    init: Any,
+    init: Tree,
     carry_variables: Filter = False,
     broadcast_variables: Filter = True,
     split_rngs: Mapping[Any, bool] = NOTHING,
-) -> Any:
+) -> Tree:
     """Call a function with a bound module as long as a condition holds, as `jax.lax.while_loop`.
 
     Args:
@@ -116,7 +117,7 @@ def while_loop(
     seeds = {n: (mdl.make_rng(n), split) for n, split in asked.items() if split is not None}
     shared = outer.collections(broadcast_variables)
 
-    def turn(function: Fn, state: Any, changing: Filter) -> tuple[Any, Collections]:
+    def turn(function: Fn, state: Tree, changing: Filter) -> tuple[Any, Collections]:
         count, carried, carry = state
         keys = {
             name: jax.random.fold_in(key, count) if split else key
@@ -127,7 +128,7 @@ def while_loop(
         )
         return output, carried | changed
 
-    def body(state: Any) -> Any:
+    def body(state: Tree) -> Tree:
         carry, carried = turn(body_fn, state, carry_variables)
         return state[0] + 1, carried, carry
 
@@ -210,7 +211,7 @@ def renamed_inside(
       The target, lifted: a module class, or a function whose first argument is a module.
     """
 
-    def in_place(_: Any, tree: Any) -> Any:
+    def in_place(_: object, tree: Tree) -> Tree:
         return tree
 
     def transform(call: Call) -> Any:
@@ -277,14 +278,14 @@ def remat_scan(
             return function
         inner = remat(repeated(function, lengths[1:]), policy=policy, prevent_cse=False)
 
-        def step(module: Module, carry: Any) -> tuple[Any, None]:
+        def step(module: Module, carry: Tree) -> tuple[Any, None]:
             return inner(module, carry), None
 
         looped = scan(step, length=lengths[0], **options)
         return lambda module, carry: looped(module, carry)[0]
 
     def transform(call: Call) -> Any:
-        def of_the_target(module: Module, carry: Any) -> Any:
+        def of_the_target(module: Module, carry: Tree) -> Tree:
             inner = Call(module, call.cls, call.function, (carry,), {})
             output, changed = inner.run(inner.args, inner.kwargs, inner.collections(True))
             inner.write(changed)

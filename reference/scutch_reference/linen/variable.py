@@ -20,6 +20,7 @@ from typing import Any
 import jax
 
 from .. import meta
+from ..types import Tree
 
 
 @dataclass(eq=False)
@@ -48,7 +49,7 @@ class Variable:
         return meta.unbox(value) if self.unbox else value
 
     @value.setter
-    def value(self, value: Any) -> None:
+    def value(self, value: Tree) -> None:
         held = self.module.get_variable(self.collection, self.name)
         unboxed = meta.unbox(held, apply_constraint=False)
         structures: list[Any] = [*map(jax.tree.structure, (unboxed, value))]

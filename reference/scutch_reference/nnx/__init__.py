@@ -42,7 +42,7 @@ from jax.nn import (
 )
 from jax.numpy import tanh as tanh
 
-from ..functional import dot_product_attention as dot_product_attention
+from ..attention import dot_product_attention as dot_product_attention
 from ..jax_versions import identity as identity
 from ..logical import logical_axis_rules as logical_axis_rules
 from ..meta import PARTITION_NAME as PARTITION_NAME
@@ -140,14 +140,16 @@ from .modules import (
     with_attributes as with_attributes,
 )
 from .rngs import (
-    fork_rngs as fork_rngs,
-    reseed as reseed,
-    restore_rngs as restore_rngs,
     RngCount as RngCount,
     RngKey as RngKey,
     Rngs as Rngs,
     RngState as RngState,
     RngStream as RngStream,
+)
+from .forks import (
+    fork_rngs as fork_rngs,
+    reseed as reseed,
+    restore_rngs as restore_rngs,
     split_rngs as split_rngs,
     with_rngs as with_rngs,
 )

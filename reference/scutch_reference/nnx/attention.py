@@ -17,8 +17,10 @@ from jax import Array, lax
 from jax.nn import initializers
 
 from .. import functional
+from ..attention import dot_product_attention
 from ..errors import ModuleError
-from ..functional import Axes
+from ..functional import Axes, OutSharding
+from ..types import Leaf
 from .layers import Initializer, _Layer
 from .modules import Module
 from .objects import Metadata, data, dataclass
@@ -62,7 +64,7 @@ class LinearGeneral(_Layer):
     kernel_metadata: InitVar[Metadata] = None
     bias_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, kernel: Any, bias: Any, *metadata: Metadata) -> None:
+    def __post_init__(self, rngs: Rngs, kernel: Leaf, bias: Leaf, *metadata: Metadata) -> None:
         lead = tuple(self.batch_axis.values())
         self.in_features = functional.for_axes(self.in_features, 1)
         self.out_features = functional.for_axes(self.out_features, 1)
@@ -74,7 +76,7 @@ class LinearGeneral(_Layer):
             self._parameter(rngs, bias, metadata[1], *shape) if self.use_bias else None
         )
 
-    def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
+    def __call__(self, inputs: Array, out_sharding: OutSharding = None) -> Array:
         """Return the map of the inputs.
 
         Args:
@@ -148,7 +150,7 @@ class MultiHeadAttention(Module):
         bias_init: Initializer = initializers.zeros,
         out_bias_init: Initializer | None = None,
         use_bias: bool = True,
-        attention_fn: Callable[..., Array] = functional.dot_product_attention,
+        attention_fn: Callable[..., Array] = dot_product_attention,
         decode: bool | None = None,
         rngs: Rngs,
         keep_rngs: bool = True,
@@ -159,7 +161,10 @@ class MultiHeadAttention(Module):
     ):
         qkv_features = qkv_features or in_features
         if qkv_features % num_heads:
-            raise ModuleError(f"{qkv_features} features do not divide among {num_heads} heads.")
+            raise ModuleError(
+                place="qkv_features", given=qkv_features,
+                expected=f"a multiple of the {num_heads} heads",
+            )  # fmt: skip
         self.dtype, self.precision, self.attention_fn = dtype, precision, attention_fn
         self.dropout_rate, self.broadcast_dropout = dropout_rate, broadcast_dropout
         self.deterministic, self.decode = deterministic, decode
@@ -214,8 +219,8 @@ class MultiHeadAttention(Module):
         rngs: Any = None,
         decode: bool | None = None,
         is_causal: bool = False,
-        out_sharding: Any = None,
-        qkv_sharding: Any = None,
+        out_sharding: OutSharding = None,
+        qkv_sharding: OutSharding = None,
     ) -> Array:
         """Return for each query the values weighted by attention, projected to `out_features`.
 
@@ -239,7 +244,9 @@ class MultiHeadAttention(Module):
             `deterministic` is given nowhere, or there is no stream.
         """
         if functional.flag("decode", decode, self.decode):
-            raise ModuleError("MultiHeadAttention keeps no cache: decode=True cannot be.")
+            raise ModuleError(
+                place="decode", given=True, expected="False: MultiHeadAttention keeps no cache"
+            )
         inputs_k = inputs_q if inputs_k is None else inputs_k
         inputs_v = inputs_k if inputs_v is None else inputs_v
         stream: Any = self.rngs if rngs is None else rngs

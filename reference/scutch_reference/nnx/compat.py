@@ -25,7 +25,7 @@ from .jit import (
     jit as jit,
 )
 from .modules import iter_modules as iter_modules, view as view
-from .rngs import fork_rngs as fork_rngs, reseed as reseed, split_rngs as split_rngs
+from .forks import fork_rngs as fork_rngs, reseed as reseed, split_rngs as split_rngs
 from .scan import scan as scan
 from .shard_map import shard_map as shard_map
 from .vmap import vmap as vmap

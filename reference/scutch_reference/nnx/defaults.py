@@ -12,6 +12,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
+from ..types import Tree
+
 
 class _Default:
     """A default, of which a subclass is the one owner; a thread starts with True.
@@ -33,7 +35,7 @@ class _Default:
     def __enter__(self) -> None:
         """The default is set already."""
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         self._held.reset(self._before)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +43,7 @@ class _Default:
         self.__exit__()
 
         @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
+        def wrapper(*args: Tree, **kwargs: Tree) -> Tree:
             with type(self)(self._value):
                 return function(*args, **kwargs)
 

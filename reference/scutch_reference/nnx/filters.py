@@ -154,7 +154,7 @@ def to_predicate(filter: Filter) -> Predicate:
         return Any(*filter)
     if callable(filter):
         return filter  # type: ignore[no-any-return]
-    raise FilterError(f"{filter!r} is not a filter.")
+    raise FilterError(place="a filter", given=filter)
 
 
 def to_predicates(filters: Sequence[Filter]) -> tuple[Predicate, ...]:
@@ -168,5 +168,5 @@ def to_predicates(filters: Sequence[Filter]) -> tuple[Predicate, ...]:
     """
     takes_all = [each is ... or each is True for each in filters]
     if sorted(takes_all) != takes_all:  # They do not all come last.
-        raise FilterError(f"`...` or True in {tuple(filters)!r} hides later filters.")
+        raise FilterError(place="filters, where one hides later filters", given=tuple(filters))
     return tuple(map(to_predicate, filters))

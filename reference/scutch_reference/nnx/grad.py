@@ -22,8 +22,9 @@ from typing import Any, overload
 
 import jax
 
-from ..errors import LiftingError
-from .filters import Path, to_predicate
+from ..errors import LiftedValueError
+from ..types import Leaf, Tree
+from .filters import Filter, Path, to_predicate
 from .flatten import is_object
 from .frames import Frame
 from .graph import pure, state
@@ -91,7 +92,7 @@ class Differentiated(Lifted[P, R]):
           run: The function.
         """
 
-        def transformed(values: list[Any], *plain: Any) -> Any:
+        def transformed(values: list[Any], *plain: Tree) -> Tree:
             inputs, count = [*values, *plain], len(values)
             numbers = self._numbers_of_wanted(frame, values)
 
@@ -109,7 +110,7 @@ class Differentiated(Lifted[P, R]):
 
         return transformed
 
-    def _output(self, out: Any, found: Sequence[Any]) -> Any:
+    def _output(self, out: Tree, found: Sequence[Any]) -> Tree:
         """Return the user's result, made of the output of the function and the gradients."""
         gradients = found[0] if self.is_single else tuple(found)
         if self.with_value:
@@ -138,14 +139,14 @@ class Differentiated(Lifted[P, R]):
         bound, given = len(self._bound), frame.signature.positional
         number = wanted.argnum + (bound if wanted.argnum >= 0 else given)
         if not bound <= number < given:
-            raise LiftingError(
-                f"Cannot differentiate with respect to argument {wanted.argnum}: the function "
-                f"got {given - bound} positional arguments."
-            )
+            raise LiftedValueError(
+                place="the number of an argument to differentiate", given=wanted.argnum,
+                expected=f"one of the {given - bound} arguments that were passed by position",
+            )  # fmt: skip
         return number
 
 
-def _numbers_in(root: Any, leaves: Sequence[Any], filter: Any, taken: set[int]) -> Any:
+def _numbers_in(root: Tree, leaves: Sequence[Any], filter: Filter, taken: set[int]) -> Tree:
     """Return the numbers of the wanted leaves in an argument.
 
     In an object, a leaf is wanted if the filter takes it and `taken` does not have it yet. All
@@ -154,11 +155,11 @@ def _numbers_in(root: Any, leaves: Sequence[Any], filter: Any, taken: set[int]) 
     """
     predicate = to_predicate(filter)
 
-    def takes(path: Path, leaf: Any) -> bool:
+    def takes(path: Path, leaf: Leaf) -> bool:
         number = pure(leaf)
         return number not in taken and predicate(path, leaves[number])
 
-    def chosen(part: Any) -> Any:
+    def chosen(part: Tree) -> Tree:
         if is_object(part):
             return state(part, takes)
         return part if isinstance(part, _Number) else None  # An array beside objects, or static.
@@ -214,7 +215,7 @@ def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
 
     Raises:
       TypeError: `jax.grad` has no such option.
-      LiftingError: When called: there is no such argument.
+      LiftedValueError: When called: there is no such argument.
     """
     return lift(Differentiated, f, argnums=argnums, **options)
 
@@ -261,7 +262,7 @@ def value_and_grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> An
 
     Raises:
       TypeError: `jax.value_and_grad` has no such option.
-      LiftingError: When called: there is no such argument.
+      LiftedValueError: When called: there is no such argument.
     """
     return lift(Differentiated, f, argnums=argnums, with_value=True, **options)
 
@@ -278,7 +279,9 @@ class Checkpointed(Lifted[P, R]):
 
     lifts = staticmethod(jax.checkpoint)
 
-    def __init__(self, *args: Any, static_argnums: Any = None, **options: Any):
+    def __init__(
+        self, *args: Any, static_argnums: int | tuple[int, ...] | None = None, **options: Any
+    ):
         super().__init__(*args, static_argnums=static_argnums, **options)
         self._static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
@@ -290,11 +293,14 @@ class Checkpointed(Lifted[P, R]):
           run: The function.
 
         Raises:
-          ValueError: `static_argnums` has a number for which no argument was passed by position.
+          LiftedValueError: `static_argnums` has a number beyond the arguments passed by position.
         """
         count = frame.signature.positional - len(self._bound)
         if missing := [n for n in self._static or () if not -count <= n < count]:
-            raise ValueError(f"static_argnums has {missing}; {count} were passed by position.")
+            raise LiftedValueError(
+                place="numbers in static_argnums", given=missing,
+                expected=f"numbers of the {count} arguments that were passed by position",
+            )  # fmt: skip
         return jax.checkpoint(run, **self.options)
 
 

@@ -20,7 +20,8 @@ from jax import Array, lax
 from jax.nn import initializers
 
 from .. import functional
-from ..functional import Axes
+from ..functional import Axes, OutSharding
+from ..types import Leaf, Tree
 from .modules import Module
 from .objects import Metadata, data, dataclass
 from .rngs import Rngs
@@ -73,7 +74,7 @@ class Linear(_Layer):
     kernel_metadata: InitVar[Metadata] = None
     bias_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, kernel: Any, bias: Any, *metadata: Metadata) -> None:
+    def __post_init__(self, rngs: Rngs, kernel: Leaf, bias: Leaf, *metadata: Metadata) -> None:
         self.kernel = self._parameter(
             rngs, kernel, metadata[0], self.in_features, self.out_features
         )
@@ -81,7 +82,7 @@ class Linear(_Layer):
             self._parameter(rngs, bias, metadata[1], self.out_features) if self.use_bias else None
         )
 
-    def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
+    def __call__(self, inputs: Array, out_sharding: OutSharding = None) -> Array:
         """Return the map of the inputs.
 
         Args:
@@ -127,7 +128,7 @@ class Embed(_Layer):
     def __post_init__(self, rngs: Rngs, init: Initializer, metadata: Metadata) -> None:
         self.embedding = self._parameter(rngs, init, metadata, self.num_embeddings, self.features)
 
-    def __call__(self, inputs: Array, out_sharding: Any = None) -> Array:
+    def __call__(self, inputs: Array, out_sharding: OutSharding = None) -> Array:
         """Return the vectors of integers.
 
         Args:
@@ -139,7 +140,7 @@ class Embed(_Layer):
         """
         return functional.rows(value_of(self.embedding), inputs, self.dtype, out_sharding)
 
-    def attend(self, query: Array, out_sharding: Any = None) -> Array:
+    def attend(self, query: Array, out_sharding: OutSharding = None) -> Array:
         """Return the inner products of queries with all vectors.
 
         Args:
@@ -168,7 +169,7 @@ class _Norm(_Layer):
     bias_metadata: InitVar[Metadata] = None
     scale_metadata: InitVar[Metadata] = None
 
-    def __post_init__(self, rngs: Rngs, bias: Any, scale: Any, *metadata: Metadata) -> None:
+    def __post_init__(self, rngs: Rngs, bias: Leaf, scale: Leaf, *metadata: Metadata) -> None:
         self.scale = data(
             self._parameter(rngs, scale, metadata[1], self.num_features) if self.use_scale else None
         )
@@ -176,12 +177,12 @@ class _Norm(_Layer):
             self._parameter(rngs, bias, metadata[0], self.num_features) if self.use_bias else None
         )
 
-    def _moments(self, x: Array, over: Axes, mask: Any) -> tuple[Array, Array]:
+    def _moments(self, x: Array, over: Axes, mask: Array | None) -> tuple[Array, Array]:
         return functional.moments(
             x, over, mask, self.axis_name, self.axis_index_groups, self.use_fast_variance
         )
 
-    def _normalized(self, x: Array, statistics: Any, *axes: Any) -> Array:
+    def _normalized(self, x: Array, statistics: Tree, *axes: Any) -> Array:
         parameters = [value_of(self.scale), value_of(self.bias)]
         return functional.normalized(x, statistics, parameters, axes, self.epsilon, self.dtype)
 
@@ -216,7 +217,7 @@ class BatchNorm(_Norm):
     momentum: float = 0.99
     epsilon: float = 1e-5
 
-    def __post_init__(self, *given: Any) -> None:
+    def __post_init__(self, *given: Leaf) -> None:
         super().__post_init__(*given)
         self.mean = BatchStat(jnp.zeros((self.num_features,), jnp.float32))
         self.var = BatchStat(jnp.ones((self.num_features,), jnp.float32))
@@ -231,7 +232,7 @@ class BatchNorm(_Norm):
             self.use_running_average = use_running_average
 
     def __call__(
-        self, x: Array, use_running_average: bool | None = None, *, mask: Any = None
+        self, x: Array, use_running_average: bool | None = None, *, mask: Array | None = None
     ) -> Array:
         """Return the normalized inputs, and update the running statistics, if they are not used.
 
@@ -278,7 +279,7 @@ class LayerNorm(_Norm):
     reduction_axes: Axes = -1
     feature_axes: Axes = -1
 
-    def __call__(self, x: Array, *, mask: Any = None) -> Array:
+    def __call__(self, x: Array, *, mask: Array | None = None) -> Array:
         """Return the normalized inputs.
 
         Args:

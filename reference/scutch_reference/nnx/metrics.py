@@ -17,7 +17,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from ..errors import DataError
+from ..errors import ValueExpectedError
+from ..types import Leaf
 from .graph import split
 from .objects import Pytree
 from .variables import Variable
@@ -35,7 +36,7 @@ class Metric(Pytree):
         """Forget all batches."""
 
     @abc.abstractmethod
-    def update(self, **kwargs: Any) -> None:
+    def update(self, **kwargs: Leaf) -> None:
         """Take a batch into account.
 
         Args:
@@ -55,10 +56,14 @@ class Metric(Pytree):
         return split(self, *filters)
 
 
-def _asked(name: str, given: Any) -> Array:
+def _asked(name: str, given: dict[str, Leaf]) -> Array:
     """The values of this name in a batch, as an array."""
     if name not in given:
-        raise DataError(f"The metric asks for {name!r}; it was given {sorted(given)!r}.")
+        raise ValueExpectedError(
+            place="the data of a batch",
+            given=sorted(given),
+            expected=f"data with the name {name!r}",
+        )
     return jnp.asarray(given[name])
 
 
@@ -77,7 +82,7 @@ class Average(Metric):
         """Forget all batches."""
         self.total[...], self.count[...] = jnp.float32(0), jnp.int32(0)
 
-    def update(self, mask: Array | None = None, **kwargs: Any) -> None:
+    def update(self, mask: Array | None = None, **kwargs: Leaf) -> None:
         """Take the values of a batch into account.
 
         Args:
@@ -85,7 +90,7 @@ class Average(Metric):
           **kwargs: The values, a number or an array, under the keyword `argname`.
 
         Raises:
-          DataError: The keyword `argname` is missing.
+          ValueExpectedError: The keyword `argname` is missing.
         """
         values = _asked(self.argname, kwargs)
         self.total[...] += jnp.sum(values, where=mask)
@@ -110,7 +115,7 @@ class Accuracy(Average):
         self.threshold = threshold
 
     def update(  # type: ignore[override]
-        self, *, logits: Array, labels: Array, mask: Array | None = None, **_: Any
+        self, *, logits: Array, labels: Array, mask: Array | None = None, **_: Leaf
     ) -> None:
         """Take a batch into account.
 
@@ -121,11 +126,14 @@ class Accuracy(Average):
           **_: Other data about the batch, which are ignored.
 
         Raises:
-          DataError: The shapes do not fit, or the labels are no integers.
+          ValueExpectedError: The shapes do not fit, or the labels are no integers.
         """
         rank = labels.ndim if self.threshold is not None else labels.ndim + 1
         if logits.ndim != rank or not jnp.issubdtype(labels.dtype, jnp.integer):
-            raise DataError(f"Accuracy has {logits!r} for the labels {labels!r}.")
+            raise ValueExpectedError(
+                place="logits and labels", given=(logits, labels),
+                expected=f"integers as labels, and logits with {rank} axes",
+            )  # fmt: skip
         if self.threshold is None:
             right = jnp.argmax(logits, axis=-1) == labels
         else:
@@ -153,7 +161,7 @@ class MultiMetric(Metric):
         for metric in self._metrics().values():
             metric.reset()
 
-    def update(self, **updates: Any) -> None:
+    def update(self, **updates: Leaf) -> None:
         """Take a batch into account, in all metrics.
 
         Args:

@@ -16,8 +16,9 @@ from typing import Any, Generic, SupportsIndex
 
 import jax
 
-from ..errors import DataError
-from .filters import Path, to_predicate
+from ..errors import ValueExpectedError
+from ..types import Tree
+from .filters import Filter, Path, to_predicate
 from .graph import clone, iter_children, iter_graph
 from .graphdef import put, take
 from .objects import Elements, Pytree, attributes_of
@@ -28,7 +29,11 @@ class Module(Pytree):
     """An object with the methods that models use."""
 
     def set_attributes(
-        self, *filters: Any, raise_if_not_found: bool = True, graph: Any = None, **attributes: Any
+        self,
+        *filters: Filter,
+        raise_if_not_found: bool = True,
+        graph: Any = None,
+        **attributes: Tree,
     ) -> None:
         """Set attributes on this module, and on those in it, that have them (OBJ-5).
 
@@ -39,7 +44,7 @@ class Module(Pytree):
           **attributes: The new values by name.
 
         Raises:
-          DataError: `raise_if_not_found`, and no such module has an attribute of a name.
+          ValueExpectedError: `raise_if_not_found`, and no such module has an attribute of a name.
         """
         predicate = to_predicate(filters or ...)
         missing = set(attributes)
@@ -49,9 +54,12 @@ class Module(Pytree):
                     missing.discard(name)
                     setattr(module, name, value)
         if missing and raise_if_not_found:
-            raise DataError(f"No module that {filters!r} takes has the attributes {missing!r}.")
+            raise ValueExpectedError(
+                place="names of attributes", given=sorted(missing),
+                expected=f"attributes of a module that {filters!r} takes",
+            )  # fmt: skip
 
-    def train(self, *filters: Any, **attributes: Any) -> None:
+    def train(self, *filters: Filter, **attributes: Tree) -> None:
         """Let layers that behave differently in training do so (OBJ-5).
 
         Sets `deterministic` and `use_running_average` to False, where they are.
@@ -70,7 +78,7 @@ class Module(Pytree):
             },
         )
 
-    def eval(self, *filters: Any, **attributes: Any) -> None:
+    def eval(self, *filters: Filter, **attributes: Tree) -> None:
         """Let layers behave as after training; see `train` (OBJ-5).
 
         Args:
@@ -93,7 +101,7 @@ class Module(Pytree):
         self,
         variable_type: type[Variable[Any]],
         name: str,
-        value: Any,
+        value: Tree,
         reduce_fn: Callable[[Any, Any], Any] = lambda old, new: (*old, new),
         init_fn: Callable[[], Any] = tuple,
     ) -> bool:
@@ -117,8 +125,8 @@ class Module(Pytree):
         return True
 
     def perturb(
-        self, name: str, value: Any, variable_type: type[Variable[Any]] = Perturbation
-    ) -> Any:
+        self, name: str, value: Tree, variable_type: type[Variable[Any]] = Perturbation
+    ) -> Tree:
         """Add a variable to a value: zero at first, so that its gradient is that of the value.
 
         Args:
@@ -138,7 +146,7 @@ iter_modules = Module.iter_modules
 
 
 def iter_module_children(
-    node: Any, /, *, graph: bool | None = None
+    node: Tree, /, *, graph: bool | None = None
 ) -> Iterator[tuple[Any, Module]]:
     """Return an iterator over names and modules directly inside an object (OBJ-1).
 
@@ -153,10 +161,10 @@ def with_attributes(
     node: A,
     /,
     *,
-    only: Any = ...,
+    only: Filter = ...,
     raise_if_not_found: bool = True,
     graph: bool | None = None,
-    **attributes: Any,
+    **attributes: Tree,
 ) -> A:
     """Return a copy in which modules have other attributes; see `Module.set_attributes` (OBJ-5).
 
@@ -171,7 +179,7 @@ def with_attributes(
       An object, or tree, of the same structure, with the same arrays.
 
     Raises:
-      DataError: `raise_if_not_found`, and no such module has an attribute of a name.
+      ValueExpectedError: `raise_if_not_found`, and no such module has an attribute of a name.
     """
     copy: Any = clone(node)
     Module.set_attributes(copy, only, raise_if_not_found=raise_if_not_found, **attributes)
@@ -185,7 +193,7 @@ def view(
     node: A,
     /,
     *,
-    only: Any = ...,
+    only: Filter = ...,
     raise_if_not_found: bool = True,
     graph: bool | None = None,
     **options: Any,
@@ -206,7 +214,7 @@ def view(
       An object, or tree, of the same structure, with the same arrays.
 
     Raises:
-      DataError: `raise_if_not_found`, and no such module takes an option.
+      ValueExpectedError: `raise_if_not_found`, and no such module takes an option.
     """
     copy, predicate, unused = clone(node), to_predicate(only), set(options)
     for path, module in iter_graph(copy):
@@ -218,7 +226,10 @@ def view(
             module.set_view(**taken)
             unused -= taken.keys()
     if unused and raise_if_not_found:
-        raise DataError(f"No module that {only!r} takes has the options {sorted(unused)}.")
+        raise ValueExpectedError(
+            place="names of options", given=sorted(unused),
+            expected=f"parameters of `set_view` of a module that {only!r} takes",
+        )  # fmt: skip
     return copy
 
 
@@ -244,7 +255,7 @@ class List(Elements, Module, MutableSequence[A], Generic[A]):
         """Add an element at the end."""
         put(self, len(self), value)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: Tree) -> None:
         self._edit(list.__setitem__, index, value)
 
     def __delitem__(self, index: Any) -> None:
@@ -260,7 +271,7 @@ class List(Elements, Module, MutableSequence[A], Generic[A]):
         """
         self._edit(list.insert, index, value)
 
-    def _edit(self, edit: Callable[..., None], *args: Any) -> None:
+    def _edit(self, edit: Callable[..., None], *args: Tree) -> None:
         """Edit a plain list, and set and delete attributes until they are its elements."""
         old = list(self)
         new = list(old)
@@ -284,7 +295,7 @@ class Dict(Elements, Module, MutableMapping[str, A], Generic[A]):
     __setitem__ = Module.__setattr__
     __delitem__ = take
 
-    def __init__(self, *args: Any, **kwargs: Any):
+    def __init__(self, *args: Tree, **kwargs: Tree):
         self.update(*args, **kwargs)
 
     def __getitem__(self, key: str) -> Any:
@@ -301,7 +312,7 @@ class Sequential(Module):
     def __init__(self, *fns: Callable[..., Any]):
         self.layers = List(fns)
 
-    def __call__(self, *args: Any, rngs: Any = None, **kwargs: Any) -> Any:
+    def __call__(self, *args: Tree, rngs: Any = None, **kwargs: Tree) -> Tree:
         """Call the functions one after the other.
 
         Args:

@@ -20,6 +20,8 @@ import jax
 
 from ..placement import laid_out_as_before
 from ..struct import Node, field
+from ..types import Leaf, Tree
+from .filters import Filter
 from .graph import call, pure, state, update
 from .graphdef import GraphDef
 from .objects import Pytree, data
@@ -51,13 +53,13 @@ class OptVariable(OptState):
     """The state of the optimizer for one parameter, with the metadata of the parameter."""
 
 
-def _kept(value: Any) -> OptState:
+def _kept(value: Tree) -> OptState:
     if isinstance(value, Variable):
         return OptVariable.from_metadata(value.get_raw_value(), value.get_metadata())
     return OptArray(value)
 
 
-def _stepped(parameter: Any, update: Any) -> Any:
+def _stepped(parameter: Leaf, update: Leaf) -> Tree:
     """Return a parameter with an update added, in the dtype and the layout of the parameter."""
     return laid_out_as_before(parameter, (parameter + update).astype(parameter.dtype))
 
@@ -73,13 +75,13 @@ class Optimizer(Pytree):
     """
 
     def __init__(
-        self, model: Any, tx: GradientTransformation, *, wrt: Any, graph: bool | None = None
+        self, model: Tree, tx: GradientTransformation, *, wrt: Filter, graph: bool | None = None
     ):
         self.step = OptState(jax.numpy.array(0, dtype=jax.numpy.uint32))
         self.tx, self.wrt = tx, wrt
         self.opt_state = data(jax.tree.map(_kept, tx.init(state(model, wrt)), is_leaf=is_variable))
 
-    def update(self, model: Any, grads: Any, /, **kwargs: Any) -> Any:
+    def update(self, model: Tree, grads: Tree, /, **kwargs: Tree) -> Tree:
         """Change a model, and the state of this optimizer, by gradients (OBJ-7).
 
         Args:
@@ -113,11 +115,11 @@ class ModelAndOptimizer(Optimizer):
       wrt: The filter of the variables that are optimized.
     """
 
-    def __init__(self, model: Any, tx: GradientTransformation, *, wrt: Any = Param):
+    def __init__(self, model: Tree, tx: GradientTransformation, *, wrt: Filter = Param):
         super().__init__(model, tx, wrt=wrt)
         self.model = model
 
-    def update(self, grads: Any, /, **kwargs: Any) -> Any:  # type: ignore[override]
+    def update(self, grads: Tree, /, **kwargs: Tree) -> Tree:  # type: ignore[override]
         """Change the model by gradients; see `Optimizer.update`.
 
         Args:
@@ -149,10 +151,10 @@ class TrainState(Node):
         cls,
         graphdef: GraphDef[Any],
         *,
-        params: Any,
+        params: Tree,
         tx: GradientTransformation,
         step: int = 0,
-        **kwargs: Any,
+        **kwargs: Tree,
     ) -> Self:
         """Return the state before the first update.
 
@@ -167,7 +169,7 @@ class TrainState(Node):
         count = jax.numpy.asarray(step)
         return cls(graphdef, params, tx.init(params), count, tx=tx, **kwargs)
 
-    def apply(self, state: Any, *states: Any) -> Any:
+    def apply(self, state: Tree, *states: Tree) -> Tree:
         """Return a stand-in for the model, which can be called as the model; see `nnx.call`.
 
         Args:
@@ -177,7 +179,7 @@ class TrainState(Node):
         given = [getattr(self, s) if isinstance(s, str) else s for s in (state, *states)]
         return call((self.graphdef, *given))
 
-    def apply_gradients(self, grads: Any, **kwargs: Any) -> Self:
+    def apply_gradients(self, grads: Tree, **kwargs: Tree) -> Self:
         """Return the state after one update; dtypes and layouts of parameters stay.
 
         Args:

@@ -21,8 +21,9 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from ..errors import IndivisibleSizeError, LiftingError, MeshAxisError, NoFilterMatchError
+from ..errors import IndivisibleSizeError, LiftedValueError, MeshAxisError, NoFilterMatchError
 from ..placement import mesh_axes
+from ..types import Leaf, Prefix, Tree
 from .filters import Path, PathIn, to_predicates
 from .flatten import entries, is_object, one_level
 from .graph import pure, state
@@ -56,7 +57,7 @@ class FilterPrefix:
         self.values_ = tuple(value for _, value in pairs)
         self._predicates = to_predicates(self.filters)
 
-    def map_prefix(self, path: Path, variable: Any, where: str = "") -> Any:
+    def map_prefix(self, path: Path, variable: Leaf, where: str = "") -> Tree:
         """Return the value for a variable (JIT-6).
 
         Args:
@@ -97,7 +98,7 @@ class StateAxes(FilterPrefix):
     axes = property(lambda self: self.values_)
 
 
-def prefix(node: Any, filter_map: Any, /, *, graph: bool | None = None) -> Any:
+def prefix(node: Tree, filter_map: Any, /, *, graph: bool | None = None) -> Tree:
     """Return a prefix for arguments of a transformation, with a value for each leaf (OBJ-8).
 
     Args:
@@ -115,11 +116,11 @@ def prefix(node: Any, filter_map: Any, /, *, graph: bool | None = None) -> Any:
     """
     choose = filter_map if callable(filter_map) else FilterPrefix(filter_map).map_prefix
 
-    def of_part(path: Any, part: Any) -> Any:
+    def of_part(path: Any, part: Tree) -> Tree:
         if not is_object(part):
             return choose(entries(path), part)
 
-        def value_at(inner: Path, leaf: Any) -> Any:
+        def value_at(inner: Path, leaf: Leaf) -> Tree:
             return choose((*entries(path), *inner), leaf)
 
         values = dict.fromkeys(value_at(*pair) for pair in to_flat_state(state(part)))
@@ -130,12 +131,12 @@ def prefix(node: Any, filter_map: Any, /, *, graph: bool | None = None) -> Any:
     return jax.tree_util.tree_map_with_path(of_part, node, is_leaf=is_object)
 
 
-def is_branch(prefix: Any) -> bool:
+def is_branch(prefix: Prefix) -> bool:
     """Return whether a prefix goes on below, so that its parts differ."""
     return isinstance(prefix, list | tuple | dict) and not isinstance(prefix, PartitionSpec)
 
 
-def is_end(prefix: Any) -> bool:
+def is_end(prefix: Prefix) -> bool:
     """Return whether a prefix is a value, though it looks like a tree to JAX."""
     return prefix is None or isinstance(prefix, FilterPrefix)
 
@@ -149,7 +150,7 @@ RETURNED = _Returned()
 jax.tree_util.register_pytree_node(_Returned, lambda _: ((), None), lambda *_: RETURNED)
 
 
-def for_jax(prefix: Any, default: Any) -> Any:
+def for_jax(prefix: Prefix, default: Any) -> Any:
     """Return a prefix for the arrays that are no part of an object, as JAX takes it.
 
     Args:
@@ -157,7 +158,7 @@ def for_jax(prefix: Any, default: Any) -> Any:
       default: Replaces None.
     """
 
-    def end(value: Any) -> Any:
+    def end(value: Leaf) -> Tree:
         if isinstance(value, FilterPrefix):
             return RETURNED
         return default if value is None else value
@@ -165,7 +166,7 @@ def for_jax(prefix: Any, default: Any) -> Any:
     return jax.tree.map(end, prefix, is_leaf=is_end)
 
 
-def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
+def spread(prefix: Prefix, tree: Tree, label: str) -> list[tuple[str, Any, Any]]:
     """Return the value of a prefix for each leaf of a tree.
 
     Args:
@@ -179,7 +180,7 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
     """
     found: list[tuple[str, Any, Any]] = []
 
-    def end(path: Any, value: Any, part: Any) -> None:
+    def end(path: Any, value: Leaf, part: Tree) -> None:
         for inner, leaf in jax.tree_util.tree_flatten_with_path(part)[0]:
             key = jax.tree_util.keystr((*path, *inner))
             found.append((f"{label}, path {key}" if key else label, value, leaf))
@@ -189,7 +190,7 @@ def spread(prefix: Any, tree: Any, label: str) -> list[tuple[str, Any, Any]]:
     return found
 
 
-def check_fits(where: str, prefix: Any, tree: Any) -> None:
+def check_fits(where: str, prefix: Prefix, tree: Tree) -> None:
     """Refuse a prefix that does not fit a container of objects, as JAX does for arrays (OBJ-8p).
 
     Args:
@@ -198,14 +199,16 @@ def check_fits(where: str, prefix: Any, tree: Any) -> None:
       tree: The container. Objects in it are not entered: any value is a prefix of an object.
 
     Raises:
-      LiftingError: Keys or lengths differ, or one is a list and the other a tuple.
+      LiftedValueError: Keys or lengths differ, or one is a list and the other a tuple.
     """
     if not is_branch(prefix) or is_object(tree):
         return
     level, own = one_level(tree), one_level(prefix)
     of_one_type = type(prefix) is type(tree) or not is_branch(tree)
     if level is None or own is None or set(level[0]) != set(own[0]) or not of_one_type:
-        raise LiftingError(f"{where}: {prefix!r} is no prefix of {tree!r}.")
+        raise LiftedValueError(
+            place=f"the prefix at {where}", given=prefix, expected=f"a prefix of {tree!r}"
+        )
     for key, part in zip(level[0], level[1], strict=True):
         check_fits(f"{where}[{key!r}]", prefix[key], part)
 

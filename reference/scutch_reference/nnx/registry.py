@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar, overload
 
-from ..errors import RegistryError
+from ..errors import RegisteredError, RegistryError
 from .variables import BatchStat, Cache, Intermediate, Param, Perturbation, Variable
 
 C = TypeVar("C", bound=type)
@@ -68,20 +68,18 @@ def register_variable_name(name: str, typ: Any = None, overwrite: bool = False) 
       The type.
 
     Raises:
-      RegistryError: `typ` is no variable type, or, without `overwrite`, either is paired already
-        (BRG-1c); then nothing changes.
+      RegistryError: `typ` is no variable type.
+      RegisteredError: Without `overwrite`, either is paired already (BRG-1c); then nothing changes.
     """
     if typ is None:
         return lambda cls: register_variable_name(name, cls, overwrite)
     if not (isinstance(typ, type) and issubclass(typ, Variable)):
-        raise RegistryError(f"{name!r} cannot name {typ!r}, which is no variable type.")
+        raise RegistryError(place=f"the type for {name!r}", given=typ, expected="a variable type")
     with _registry_lock:
         parties: list[Any] = [name, typ]
         for known in filter(_registry.__contains__, parties):
             if not overwrite:
-                raise RegistryError(
-                    f"{name!r} cannot name {typ!r}: {known!r} has {_registry[known]!r}."
-                )
+                raise RegisteredError(name=name, typ=typ, known=known, held=_registry[known])
             forget_pair(known)
         _registry[name] = typ
         _registry[typ] = name
@@ -110,7 +108,9 @@ def variable_type_from_name(
         return known  # type: ignore[no-any-return]
     with _registry_lock:
         if not (allow_register or name in _registry):
-            raise RegistryError(f"No variable type has the name {name!r}.")
+            raise RegistryError(
+                place="the name of a variable type", given=name, expected="a name with a type"
+            )
         return _registry.get(name) or register_variable_name(
             name, type(name, (base,), {"__module__": __name__})
         )
@@ -131,6 +131,8 @@ def variable_name_from_type(typ: Type, /, *, allow_register: bool = False) -> st
     with _registry_lock:
         if typ not in _registry:
             if not allow_register:
-                raise RegistryError(f"The variable type {typ!r} has no name.")
+                raise RegistryError(
+                    place="a variable type", given=typ, expected="a type with a name"
+                )
             register_variable_name(typ.__name__, typ)
         return _registry[typ]  # type: ignore[no-any-return]

@@ -15,8 +15,7 @@ Array(True, dtype=bool)
 """
 
 import functools
-from collections.abc import Callable, ItemsView, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, ItemsView, Mapping
 from typing import Any, Self
 
 import jax.numpy as jnp
@@ -25,13 +24,12 @@ from jax.nn import initializers
 
 from .. import jax_versions
 from ..errors import StreamError
-from .defaults import updating_graph
 from .filters import Path, to_predicate
-from .graph import clone, iter_graph, state, update
 from .objects import Elements, Pytree, attributes_of
 from .variables import Variable
 
 Shape = int | tuple[int, ...]
+Shapes = Mapping[Any, Any] | Shape | None  # A shape for all streams, or one by filter.
 # Methods of streams that draw: each calls its function with a new key, and then the arguments.
 _DRAWING: dict[str, Callable[..., Any]] = {
     "ball": random.ball,
@@ -144,7 +142,9 @@ class RngStream(_Random, Pytree):
         elif dtype == jnp.uint32:
             key = random.wrap_key_data(key)
         elif not jnp.issubdtype(dtype, dtypes.prng_key):
-            raise StreamError(f"A stream starts from an integer or a jax.random.key, got {key!r}")
+            raise StreamError(
+                place="the start of a stream", given=key, expected="an integer or a jax.random.key"
+            )
         self.tag = tag
         self.key: RngKey = RngKey(key, tag=tag)
         self.count = RngCount(jnp.zeros(key.shape, jnp.uint32), tag=tag)
@@ -157,7 +157,9 @@ class RngStream(_Random, Pytree):
           TraceLevelError: The stream was made outside the transformation that runs.
         """
         if self.key.get_raw_value() is None:
-            raise StreamError(f"The stream {self.tag!r} has no key.")
+            raise StreamError(
+                place=f"the key of the stream {self.tag!r}", given=None, expected="a key"
+            )
         count = self.count.get_value()
         self.count.set_value(count + 1)
         return random.fold_in(self.key.get_value(), count)
@@ -188,23 +190,7 @@ class RngStream(_Random, Pytree):
         return type(self)(jnp.broadcast_to(key, shape + key.shape), tag=self.tag)
 
 
-def _selected(node: Any, shapes: Any) -> Iterator[tuple[Path, RngStream, Any]]:
-    """Yield the streams in a node whose variables a filter takes, each with the filter's value.
-
-    A stream is taken by the first filter that takes both its key and its count, as in Flax.
-
-    Args:
-      node: An object, or a tree of objects.
-      shapes: A mapping from filters to values, or one value for all streams.
-    """
-    by_filter = shapes if isinstance(shapes, Mapping) else {...: shapes}
-    for path, stream in iter_graph(node):
-        if isinstance(stream, RngStream):
-            parts = [((*path, "key"), stream.key), ((*path, "count"), stream.count)]
-            yield from [(path, stream, k) for _, k in _first_that_takes(by_filter, *parts)]
-
-
-def _first_that_takes(by_filter: Mapping[Any, Any], *parts: tuple[Path, Any]) -> list[Any]:
+def first_that_takes(by_filter: Mapping[Any, Any], *parts: tuple[Path, Any]) -> list[Any]:
     """Return the first filter that takes all parts, with its value, in a list; else an empty list.
 
     Args:
@@ -218,7 +204,7 @@ def _first_that_takes(by_filter: Mapping[Any, Any], *parts: tuple[Path, Any]) ->
     return []
 
 
-def _by_filter(shapes: Any) -> Mapping[Any, Any]:
+def by_filter_of(shapes: Shapes) -> Mapping[Any, Any]:
     """A mapping from filters, of one, of a value for all streams, or of None for no stream."""
     if isinstance(shapes, Mapping):
         return shapes
@@ -249,7 +235,10 @@ class Rngs(_Random, Elements, Pytree):
     def __getitem__(self, name: str) -> RngStream:
         streams = attributes_of(self)
         if name not in streams and "default" not in streams:
-            raise StreamError(f"There is no stream {name!r}, and no default; only {[*streams]!r}.")
+            raise StreamError(
+                place="the name of a stream", given=name,
+                expected=f"one of {[*streams]!r}, as there is no default",
+            )  # fmt: skip
         return streams.get(name) or streams["default"]  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:
@@ -272,20 +261,20 @@ class Rngs(_Random, Elements, Pytree):
         """Return the names and streams, as `dict.items` does."""
         return attributes_of(self).items()
 
-    def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Any) -> Self:
+    def _replaced(self, change: Callable[[RngStream, Any], RngStream], shapes: Shapes) -> Self:
         """Return these streams, changed where a filter takes the stream itself, else forked.
 
         Args:
           change: Makes a new stream of an old one and the value of the filter.
           shapes: A mapping from filters to values, one value for all streams, or None for none.
         """
-        by_filter, made = _by_filter(shapes), {}
+        by_filter, made = by_filter_of(shapes), {}
         for name, stream in self.items():
-            taken = [k for _, k in _first_that_takes(by_filter, ((name,), stream)) if k is not None]
+            taken = [k for _, k in first_that_takes(by_filter, ((name,), stream)) if k is not None]
             made[name] = change(stream, taken[0]) if taken else stream.fork()
         return type(self)(**made)
 
-    def split(self, k: Any) -> Self:
+    def split(self, k: Shapes) -> Self:
         """Return streams of several independent keys at once (OBJ-6).
 
         Args:
@@ -296,7 +285,7 @@ class Rngs(_Random, Elements, Pytree):
         """
         return self._replaced(RngStream.split, k)
 
-    def broadcast(self, k: Any) -> Self:
+    def broadcast(self, k: Shapes) -> Self:
         """Return streams that have one key several times (OBJ-6).
 
         Args:
@@ -304,7 +293,7 @@ class Rngs(_Random, Elements, Pytree):
         """
         return self._replaced(RngStream.broadcast, k)
 
-    def fork(self, /, *, split: Any = None) -> Self:
+    def fork(self, /, *, split: Shapes = None) -> Self:
         """Return streams that are independent of these (OBJ-6).
 
         Args:
@@ -312,178 +301,3 @@ class Rngs(_Random, Elements, Pytree):
             without it, each has one key.
         """
         return self._replaced(RngStream.split, split)
-
-
-def fork_rngs(
-    node: Any = ...,
-    /,
-    *,
-    split: Any = None,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-) -> Any:
-    """Give each stream in an object a new key that is forked from it, in place (OBJ-6).
-
-    Args:
-      node: An object, or a tree of objects. Without it, this returns a decorator of functions,
-        which does it to all arguments for the time of the call.
-      split: The shape of the array of keys that a stream gets, or a mapping from filters to shapes;
-        without it, one key. A filter takes a stream if it takes both its key and its count, as in
-        Flax; streams that no filter takes stay as they are.
-      graph: Accepted and not needed: sharing is always kept.
-      graph_updates: If False, a copy of the node is changed and returned.
-
-    Returns:
-      A context manager. On leaving it, or by `restore_rngs`, each stream gets back its own key, and
-      its count after the fork: the key that the fork drew from it is not drawn again.
-    """
-    in_place = updating_graph(graph_updates)
-
-    def forked(node: Any) -> tuple[Any, ExitStack]:
-        node, backups = node if in_place else clone(node), ExitStack()
-        for _, stream, k in _selected(node, split):
-            new = stream.fork(split=k)  # Before the backup: its key is not drawn again.
-            backups.callback(update, stream, state(stream))
-            update(stream, state(new))
-        return node, backups
-
-    if node is ...:
-        return functools.partial(_with_changed_arguments, forked)
-    return forked(node)[in_place]
-
-
-def with_rngs(
-    node: Any = ...,
-    /,
-    *,
-    split: Any = None,
-    fork: Any = None,
-    broadcast: Any = None,
-    only: Any = ...,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-) -> Any:
-    """Return a copy of an object with other seed streams: split, forked, or broadcast (OBJ-6).
-
-    The keys of the new streams are drawn from the copy, so the streams of `node` do not change.
-
-    Args:
-      node: An object, or a tree of objects. Without it, this returns a decorator of functions,
-        which does it to all arguments.
-      split: The shape of the array of keys that a stream gets, or a mapping from filters to shapes.
-      fork: A filter, or a list of filters, of the streams that are forked: each gets one key.
-      broadcast: How often a stream has its one key, as a shape, or a mapping from filters to
-        shapes.
-      only: A filter; streams that it does not take stay as they are.
-      graph: Accepted and not needed: sharing is always kept.
-      graph_updates: Accepted and not needed, as well: nothing is changed in place.
-
-    Returns:
-      An object, or tree, of the same structure; without `node`, the decorator.
-
-    Raises:
-      StreamError: Filters of two of the three take one stream, and neither of the two is `...`.
-    """
-    if node is ...:
-        options = {"split": split, "fork": fork, "broadcast": broadcast, "only": only}
-        return functools.partial(
-            _with_changed_arguments, lambda given: (with_rngs(given, **options), ExitStack())
-        )
-    forked = fork if isinstance(fork, list | tuple) else [] if fork is None else [fork]
-    changes = [
-        (RngStream.split, _by_filter(split)),
-        (RngStream.broadcast, _by_filter(broadcast)),
-        (lambda stream, _: stream.fork(), dict.fromkeys(forked)),
-    ]
-    copy, predicate = clone(node), to_predicate(only)
-    for path, stream in iter_graph(copy):
-        if isinstance(stream, RngStream) and predicate(path, stream):
-            found = [
-                (change, *first)
-                for change, by_filter in changes
-                for first in _first_that_takes(by_filter, (path, stream))
-            ]
-            if sum(filter is not ... and filter is not True for _, filter, _ in found) > 1:
-                raise StreamError(f"{path!r} is to be changed in two ways: {found!r}.")
-            for change, _, k in found[:1]:
-                update(stream, state(change(stream, k)))
-    return copy
-
-
-def _with_changed_arguments(
-    change: Callable[[Any], tuple[Any, ExitStack]], function: Callable[..., Any]
-) -> Callable[..., Any]:
-    """Return a function that changes its arguments before each call, and undoes it afterwards."""
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        (args, kwargs), backups = change((args, kwargs))
-        with backups:
-            return function(*args, **kwargs)
-
-    return wrapper
-
-
-def split_rngs(
-    node: Any = ...,
-    /,
-    *,
-    splits: Shape,
-    only: Any = ...,
-    squeeze: bool = False,
-    graph: bool | None = None,
-    graph_updates: bool | None = None,
-) -> Any:
-    """Give streams in an object several keys at once, in place (OBJ-6).
-
-    Args:
-      node: An object, or a tree of objects; without it, this returns a decorator of functions.
-      splits: The number of keys, or the shape of the array of keys.
-      only: A filter that says which streams.
-      squeeze: Whether the streams get one key instead, without the axis that it would have.
-      graph: Accepted and not needed: sharing is always kept.
-      graph_updates: As in `fork_rngs`.
-
-    Returns:
-      A context manager, or with `graph_updates=False` the changed copy, as `fork_rngs`.
-    """
-    split = {to_predicate(only): () if squeeze else splits}
-    return fork_rngs(node, split=split, graph_updates=graph_updates)
-
-
-def restore_rngs(backups: ExitStack, /) -> None:
-    """Give streams back the keys that they had before `split_rngs` or `fork_rngs` (OBJ-6).
-
-    Args:
-      backups: The context manager that the function returned.
-
-    Raises:
-      TraceLevelError: A stream was made outside the transformation that runs.
-    """
-    backups.close()
-
-
-def reseed(
-    node: Any, /, *, graph: bool | None = None, policy: Any = "scalars_only", **stream_keys: Any
-) -> None:
-    """Start the streams of some names anew, wherever they are in an object (OBJ-6).
-
-    Args:
-      node: An object, or a tree of objects.
-      graph: Accepted and not needed: sharing is always kept.
-      policy: The treatment of a stream of several keys. `"scalars_only"` raises an error;
-        `"match_shape"` splits the new key; a function of (path, key, shape) returns the keys.
-      **stream_keys: Seeds by name, of any type that `RngStream` takes.
-
-    Raises:
-      StreamError: A stream has several keys, and the policy gives one.
-    """
-    for path, stream, new in _selected(node, dict(Rngs(**stream_keys).items())):
-        shape, keys = stream.key.shape, new()
-        if callable(policy):
-            keys = policy(path, keys, shape)
-        elif shape and policy == "match_shape":
-            keys = random.split(keys, shape)
-        elif shape:
-            raise StreamError(f"{path!r} has keys of shape {shape}; {policy=} gives one key.")
-        update(stream, state(RngStream(keys, tag=stream.tag)))

@@ -15,7 +15,7 @@ are any, the other leaves, then the plain arguments.
 from dataclasses import dataclass
 from typing import Any, Generic
 
-from ..errors import LiftingError
+from ..errors import CompiledStructureError
 from ..jax_versions import format_attribute
 from .frames import Frame
 from .lifting import Lifted, P, R
@@ -51,14 +51,12 @@ class Compiled(Stage[P, R]):
         Static arguments are compiled in, and are not passed again: as in JAX (JIT-10).
 
         Raises:
-          LiftingError: The arguments have another structure.
+          CompiledStructureError: The arguments have another structure.
         """
         call = self.jit_wrapped.prepared(*self.jit_wrapped.with_statics(self.frame, args, kwargs))
         if call[0] is not self.frame:
-            raise LiftingError(
-                "The compiled function was called with objects of another structure: "
-                f"compiled for {self.frame.definition!r}, called with "
-                f"{call[0].definition!r}. Lower and compile for the new ones."
+            raise CompiledStructureError(
+                compiled_for=self.frame.definition, called_with=call[0].definition
             )
         return self.jit_wrapped.execute(call, self.stage)  # type: ignore[no-any-return]
 

@@ -17,13 +17,22 @@ for checkpoints. `to_flat_state` and `from_flat_state`, `to_pure_dict` and `repl
 
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    Callable,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from typing import Any, Self, TypeVar
 
 import jax
 
-from ..errors import NoFilterMatchError, UnknownPathError
-from .filters import Path, to_predicates
+from ..errors import MissingLeafError, NoFilterMatchError, PathThroughLeafError
+from ..types import Tree
+from .filters import Filter, Path, to_predicates
 from .variables import value_of
 
 K = TypeVar("K")
@@ -32,7 +41,7 @@ Nested = Mapping[Any, Any]
 Pairs = Iterable[tuple[Path, V]] | Mapping[Path, V]
 
 
-def _order(key: Any) -> tuple[int, Any]:
+def _order(key: Hashable) -> tuple[int, Any]:
     """Sort integers before strings, and keys of other types by their text."""
     return (0, key) if isinstance(key, int) else (1, str(key))
 
@@ -61,14 +70,14 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def to_flat_state(*states: Any) -> FlatState[Any]:
+def to_flat_state(*states: Tree) -> FlatState[Any]:
     """Return the leaves of nested states with their paths (OBJ-4).
 
     Args:
       *states: Nested mappings, or flat states. Where two have one path, the later state wins.
     """
 
-    def walk(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    def walk(value: Tree, path: Path) -> Iterator[tuple[Path, Any]]:
         if isinstance(value, FlatState):
             yield from value
         elif isinstance(value, Mapping):
@@ -87,7 +96,7 @@ def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
       flat: Pairs of (path, leaf), or a mapping from paths to leaves.
 
     Raises:
-      UnknownPathError: A path leads through a leaf.
+      PathThroughLeafError: A path leads through a leaf.
     """
     state: State[Any, Any] = State()
     for path, leaf in FlatState(flat):
@@ -97,7 +106,7 @@ def from_flat_state(flat: Pairs[Any]) -> "State[Any, Any]":
         for key in path[:-1]:
             inner = inner.setdefault(key, State())
             if not isinstance(inner, State):
-                raise UnknownPathError("A path leads through a leaf", paths=[path])
+                raise PathThroughLeafError(path=path, leaf=inner)
         inner[path[-1]] = leaf
     return state
 
@@ -146,7 +155,7 @@ def parts_of(flat: FlatState[Any], filters: Sequence[Any], *, exhaustive: bool) 
     return tuple(parts) if len(parts) > 1 else parts[0]
 
 
-def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
+def split_state(state: Nested, first: Filter, /, *filters: Filter) -> Any:
     """Partition a state by filters, so that every leaf is taken (OBJ-1).
 
     Args:
@@ -163,7 +172,7 @@ def split_state(state: Nested, first: Any, /, *filters: Any) -> Any:
     return parts_of(to_flat_state(state), (first, *filters), exhaustive=True)
 
 
-def filter_state(state: Nested, first: Any, /, *filters: Any) -> Any:
+def filter_state(state: Nested, first: Filter, /, *filters: Filter) -> Any:
     """Partition a state by filters; leaves that no filter takes are left out (OBJ-1).
 
     Args:
@@ -185,7 +194,7 @@ def merge_state(state: Nested, /, *states: Nested) -> "State[Any, Any]":
       *states: More of them. Where two have one path, the later state wins.
 
     Raises:
-      UnknownPathError: A path of one leads through a leaf of another.
+      PathThroughLeafError: A path of one leads through a leaf of another.
     """
     return from_flat_state(to_flat_state(state, *states))
 
@@ -219,7 +228,7 @@ def restore_int_paths(pure_dict: Nested) -> Any:
       pure_dict: As a checkpoint that knows only strings as keys has it.
     """
 
-    def restored(key: Any) -> Any:
+    def restored(key: Hashable) -> Any:
         return int(key) if isinstance(key, str) and key.lstrip("-").isdigit() else key
 
     if isinstance(pure_dict, Mapping):
@@ -227,7 +236,7 @@ def restore_int_paths(pure_dict: Nested) -> Any:
     return pure_dict
 
 
-def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) -> None:
+def replace_by_pure_dict(state: Tree, pure_dict: Nested, replace_fn: Any = None) -> None:
     """Put the values of a pure dictionary into the leaves of a state, in place (OBJ-4).
 
     Args:
@@ -238,7 +247,7 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
         a copy with this value, and another leaf the value itself.
 
     Raises:
-      UnknownPathError: The state has no leaf for a value.
+      MissingLeafError: The state has no leaf for a value.
     """
     replace = replace_fn or (lambda x, v: x.replace(v) if hasattr(x, "replace") else v)
     flat = dict(to_flat_state(state))
@@ -246,7 +255,7 @@ def replace_by_pure_dict(state: Any, pure_dict: Nested, replace_fn: Any = None) 
     for path, value in to_flat_state(pure_dict):
         found = path if path in flat else by_text.get(tuple(map(str, path)))
         if found is None:
-            raise UnknownPathError("The state has no leaf for the path", paths=[path])
+            raise MissingLeafError(path=path, present=[*flat])
         part = functools.reduce(operator.getitem, found[:-1], state)
         part[found[-1]] = replace(flat[found], value)
 
@@ -271,10 +280,12 @@ class State(dict[K, V]):
 
     def __getattr__(self, key: str) -> Any:
         if key.startswith("__") or key not in self:
-            raise AttributeError(f"The state has no {key!r}; it has {tuple(self)!r}.")
+            raise AttributeError(
+                f"The state has no {key!r}; it has {tuple(self)!r}.", name=key, obj=self
+            )
         return self[key]  # type: ignore[index]
 
-    def __setitem__(self, key: K, value: Any) -> None:
+    def __setitem__(self, key: K, value: Tree) -> None:
         is_bare = isinstance(value, Mapping) and not isinstance(value, State)
         super().__setitem__(key, State(value) if is_bare else value)
 

@@ -32,6 +32,7 @@ import jax
 
 from ..errors import TraceLevelError
 from ..jax_versions import trace_level
+from ..types import Tree
 
 # The one owner of the epoch. A lost update of two threads is harmless: each moves a version, too.
 EPOCH = [1]
@@ -54,7 +55,7 @@ class Tracked:
         if pytree:
             jax.tree_util.register_pytree_with_keys(cls, cls._flatten, cls._unflatten)
 
-    def _begin(self, level: Any, *cell: Any) -> None:
+    def _begin(self, level: object, *cell: Tree) -> None:
         """Set the slots of a new object, with no plans; a subclass sets slots of its own."""
         _set_cell(self, [*cell, 0])
         _set_level(self, level)

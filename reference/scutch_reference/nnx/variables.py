@@ -17,8 +17,7 @@ metadata. In expressions a variable stands for its value.
 
 import abc
 import functools
-import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -27,7 +26,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..errors import DataError
+from ..errors import ValueExpectedError
 from ..jax_versions import trace_level
 from ..logical import (
     checked_rules,
@@ -35,13 +34,16 @@ from ..logical import (
     get_logical_axis_rules,
     logical_to_mesh_axes,
 )
-from ..meta import PARTITION_NAME, A as A, Partitioned, boxing
+from ..meta import A as A, boxing
 from ..placement import constrain, formatted, partition_spec
+from ..types import Tree
 from .defaults import using_eager_sharding
+from .operators import Operators, value_of as value_of
 from .static import Static, copied
 from .tracking import Tracked
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T", bound="Variable[Any]")
 
 HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
 _UNSET: Any = object()
@@ -79,12 +81,12 @@ def _tidied(metadata: Mapping[str, Any]) -> Static:
     return Static(kept, "metadata")
 
 
-def copied_tree(value: Any) -> Any:
+def copied_tree(value: Tree) -> Tree:
     """Return the same leaves in new containers; an array is returned itself."""
     return value if isinstance(value, _ARRAYS) else jax.tree.map(lambda x: x, value)
 
 
-class Variable(Tracked, Generic[A]):
+class Variable(Operators, Tracked, Generic[A]):
     """One value with a type and metadata; expressions compute with the value itself (OBJ-5).
 
     Args:
@@ -102,7 +104,7 @@ class Variable(Tracked, Generic[A]):
     __slots__ = ("_static",)
     _static: Static  # The metadata; variables of the same origin share it.
 
-    def __init__(self, value: A | VariableMetadata[A], **metadata: Any):
+    def __init__(self, value: A | VariableMetadata[A], **metadata: object):
         if isinstance(value, VariableMetadata):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
@@ -114,7 +116,7 @@ class Variable(Tracked, Generic[A]):
         if spec is not None and metadata.get("eager_sharding", using_eager_sharding()):
             given, mesh = self._static.value["out_sharding"], mesh_of(self)
             made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
-            if given is not _sharding_in(given):
+            if given is not sharding_in(given):
                 made = jax.tree.map(lambda leaf: formatted(leaf, given), made)
         self._cell[0] = made
 
@@ -126,15 +128,7 @@ class Variable(Tracked, Generic[A]):
           value: The raw value.
           attributes: The metadata by name.
         """
-        return cls._restored(value, attributes, trace_level())
-
-    @classmethod
-    def _restored(cls, value: A, attributes: Mapping[str, Any], level: Any) -> Self:
-        """`from_metadata` at a trace level, for who makes many variables and has asked for it."""
-        variable = object.__new__(cls)
-        _put_static(variable, _tidied(attributes))
-        variable._begin(level, value)
-        return variable
+        return restored(cls, value, attributes, trace_level())
 
     def _flatten(self) -> tuple[Any, Static]:
         return ((jax.tree_util.GetAttrKey("value"), self._cell[0]),), self._static
@@ -150,7 +144,7 @@ class Variable(Tracked, Generic[A]):
         hooks = self._static.value.get(event) or ()
         return hooks if isinstance(hooks, tuple | list) else (hooks,)
 
-    def run_hooks(self, event: str, value: Any) -> Any:
+    def run_hooks(self, event: str, value: Tree) -> Tree:
         """Return a value after the hooks of an event, which run one after the other (OBJ-5).
 
         A subclass may override it, to see or change all values that pass through hooks.
@@ -171,7 +165,7 @@ class Variable(Tracked, Generic[A]):
         """
         return value
 
-    def add_axis(self, index: int, name: Any) -> None:
+    def add_axis(self, index: int, name: Hashable) -> None:
         """Run the hooks `on_add_axis`: a transformation adds an axis to the value (OBJ-5).
 
         Args:
@@ -181,7 +175,7 @@ class Variable(Tracked, Generic[A]):
         for hook in self._hooks("on_add_axis"):
             hook(self, index, name)
 
-    def remove_axis(self, index: int, name: Any) -> None:
+    def remove_axis(self, index: int, name: Hashable) -> None:
         """Run the hooks `on_remove_axis`: a transformation takes an axis off the value (OBJ-5).
 
         Args:
@@ -203,7 +197,7 @@ class Variable(Tracked, Generic[A]):
         value = copied_tree(self._cell[0])
         return self.run_hooks("on_get_value", value if index is ... else value[index])
 
-    def set_value(self, value: Any, *, index: Any = _UNSET) -> None:
+    def set_value(self, value: Tree, *, index: Any = _UNSET) -> None:
         """Store a value, or a part of it, after the hooks `on_set_value` (OBJ-5).
 
         Args:
@@ -249,7 +243,7 @@ class Variable(Tracked, Generic[A]):
     def __getitem__(self, index: Any) -> Any:
         return self.get_value(index=index)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: Tree) -> None:
         self.set_value(value, index=index)
 
     @property
@@ -279,12 +273,15 @@ class Variable(Tracked, Generic[A]):
           **kwargs: Values by name; not with `args`.
 
         Raises:
-          DataError: The arguments are none of these.
+          ValueExpectedError: The arguments are none of these.
           TraceLevelError: The variable was made outside the transformation that runs.
         """
         self._check("change the metadata of")
         if len(args) > 2 or bool(args) == bool(kwargs):
-            raise DataError(f"Pass a dictionary, or a name and a value, or keywords, not {args!r}.")
+            raise ValueExpectedError(
+                place="metadata", given=args,
+                expected="a dictionary, or a name and a value, or else keywords",
+            )  # fmt: skip
         whole = len(args) == 1
         new = args[0] if whole else self._static.value | (kwargs or dict([args]))
         self._set_static(_tidied(new))
@@ -315,7 +312,7 @@ class Variable(Tracked, Generic[A]):
     sharding_names = property(lambda self: self._static.value.get("out_sharding"))
     type = var_type = property(lambda self: type(self))  # As `VariableState` had it.
 
-    def copy(self, value: Any = _UNSET, **updates: Any) -> Self:
+    def copy(self, value: Tree = _UNSET, **updates: object) -> Self:
         """Return a new variable of the same type; no hook runs (OBJ-5).
 
         Args:
@@ -335,11 +332,13 @@ class Variable(Tracked, Generic[A]):
           other: The variable to copy.
 
         Raises:
-          DataError: It has another type.
+          ValueExpectedError: It has another type.
           TraceLevelError: This was made outside the transformation that runs.
         """
         if self.type is not other.type:
-            raise DataError(f"A {self.type!r} cannot copy from a {other.type!r}.")
+            raise ValueExpectedError(
+                place="the type of the other variable", given=other.type, expected=repr(self.type)
+            )
         self.update_from_state(other)
 
     def update_from_state(self, state: "Variable[A]") -> None:
@@ -366,10 +365,13 @@ class Variable(Tracked, Generic[A]):
             return copied(self._static.value[name])
         return getattr(self._cell[0], name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self._check(f"set {name!r} of")
         if name in (*Tracked.__slots__, *Variable.__slots__) or not hasattr(type(self), name):
-            raise AttributeError(f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.")
+            raise AttributeError(
+                f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.",
+                name=name, obj=self,
+            )  # fmt: skip
         object.__setattr__(self, name, value)
         if name == "__class__":
             self._changed()
@@ -383,81 +385,33 @@ class Variable(Tracked, Generic[A]):
 _put_static = vars(Variable)["_static"].__set__
 
 
-def is_variable(value: Any) -> bool:
+def restored(cls: type[T], value: Tree, attributes: Mapping[str, Any], level: Hashable) -> T:
+    """Make a variable as `from_metadata` does, at a trace level that the caller has asked for.
+
+    A caller that makes many variables asks for the level once.
+
+    Args:
+      cls: The type of the variable.
+      value: The raw value.
+      attributes: The metadata by name.
+      level: The running trace, as `trace_level` returns it.
+
+    Returns:
+      A variable with exactly this raw value and metadata; no hook runs.
+    """
+    variable = object.__new__(cls)
+    _put_static(variable, _tidied(attributes))
+    variable._begin(level, value)
+    return variable
+
+
+def is_variable(value: object) -> bool:
     """Return whether a value is a variable."""
     return isinstance(value, Variable)
 
 
-def value_of(value: Any) -> Any:
-    """Return the value of a variable; return any other argument itself."""
-    return value.get_value() if isinstance(value, Variable) else value
-
-
-def _form(value: Any) -> list[Any]:
+def _form(value: Tree) -> list[Any]:
     return [getattr(value, name, None) for name in ("shape", "dtype", "sharding")]
-
-
-# Python's operations on a variable act on its value. The method on the left calls the function on
-# the right with the values of its operands.
-_ANSWERED_BY_THE_VALUE: dict[str, Callable[..., Any]] = {
-    "__array__": np.asarray,
-    "__jax_array__": value_of,
-    "__neg__": operator.neg,
-    "__pos__": operator.pos,
-    "__abs__": operator.abs,
-    "__invert__": operator.invert,
-    "__eq__": operator.eq,
-    "__ne__": operator.ne,
-    "__lt__": operator.lt,
-    "__le__": operator.le,
-    "__gt__": operator.gt,
-    "__ge__": operator.ge,
-    "__contains__": operator.contains,
-    "__index__": operator.index,
-    "__call__": operator.call,
-    "__int__": int,
-    "__float__": float,
-    "__complex__": complex,
-    "__bool__": bool,
-    "__len__": len,
-    "__iter__": iter,
-    "__round__": round,
-}
-# Operators of two operands: `a + b` is `a.__add__(b)`, or if `a` has no such method
-# `b.__radd__(a)`; `a += b` is `a.__iadd__(b)`.
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "matmul": operator.matmul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "pow": operator.pow,
-    "lshift": operator.lshift,
-    "rshift": operator.rshift,
-    "and": operator.and_,
-    "xor": operator.xor,
-    "or": operator.or_,
-}
-
-
-def _of_values(function: Callable[..., Any], *, reflected: bool = False) -> Callable[..., Any]:
-    """A method that calls a function with the values of its operands, maybe in reverse."""
-    order = -1 if reflected else 1
-    return lambda *operands, **named: function(*[*map(value_of, operands)][::order], **named)
-
-
-def _refuse_assignment(self: Any, other: Any) -> Any:
-    raise NotImplementedError("`v += x` would make `v` an array. Write `v[...] += x`.")
-
-
-for _method, _function in _ANSWERED_BY_THE_VALUE.items():
-    setattr(Variable, _method, _of_values(_function))
-for _operator, _function in _OPERATORS.items():
-    setattr(Variable, f"__{_operator}__", _of_values(_function))
-    setattr(Variable, f"__r{_operator}__", _of_values(_function, reflected=True))
-    setattr(Variable, f"__i{_operator}__", _refuse_assignment)
 
 
 VariableState = Variable  # The name in the documents: states hold copies of variables.
@@ -483,7 +437,7 @@ class Perturbation(Intermediate[A]):
     """A zero whose gradient is the gradient of an intermediate value."""
 
 
-def with_metadata(initializer: F, **metadata: Any) -> F:
+def with_metadata(initializer: F, **metadata: object) -> F:
     """Return an initializer whose results bring metadata to the variables that they start (OBJ-5).
 
     Args:
@@ -496,7 +450,7 @@ def with_metadata(initializer: F, **metadata: Any) -> F:
     return cast(F, boxing(initializer, functools.partial(VariableMetadata[Any], metadata=metadata)))
 
 
-def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: Any) -> F:
+def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: object) -> F:
     """Return an initializer whose variables know the names of their axes (OBJ-5).
 
     Args:
@@ -512,7 +466,7 @@ def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, *
     return with_metadata(initializer, out_sharding=sharding, **more)
 
 
-def _sharding_in(given: Any) -> Any:
+def sharding_in(given: Any) -> Any:
     """Return the sharding in a `Format`; return any other `out_sharding` itself."""
     return getattr(given, "sharding", given)
 
@@ -528,7 +482,7 @@ def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
     Raises:
       AxisRulesError: The variable's rules contradict those in context (LOG-10e).
     """
-    names = _sharding_in(variable._static.value.get("out_sharding"))
+    names = sharding_in(variable._static.value.get("out_sharding"))
     if not names or isinstance(names, NamedSharding):
         return names.spec if names else None
     rules = get_logical_axis_rules()
@@ -545,17 +499,21 @@ def mesh_of(variable: Variable[Any]) -> Mesh | None:
       variable: Its `out_sharding` may have a mesh of its own; else its `mesh` counts.
 
     Raises:
-      DataError: It has both, and they are not equal.
+      ValueExpectedError: It has both, and they are not equal.
     """
     metadata = variable._static.value
-    given, own = _sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
+    given, own = sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
     mesh: Mesh | None = getattr(given, "mesh", own)
     if own is not None and own != mesh:
-        raise DataError(f"The metadata ask for two meshes: `out_sharding` is on {mesh}, not {own}.")
+        raise ValueExpectedError(
+            place="the mesh of `out_sharding`",
+            given=mesh,
+            expected=f"the `mesh` {own} of the metadata",
+        )
     return mesh
 
 
-def get_partition_spec(tree: Any) -> Any:
+def get_partition_spec(tree: Tree) -> Tree:
     """Return a tree with the partition spec of each variable in its place (OBJ-5, LOG-7).
 
     Args:
@@ -566,7 +524,7 @@ def get_partition_spec(tree: Any) -> Any:
       axes, has `PartitionSpec()`; a value without a shape has None.
     """
 
-    def spec(value: Any) -> Any:
+    def spec(value: Tree) -> Tree:
         if isinstance(value, Variable):
             return value.replace(spec_of(value) or spec(value.get_raw_value()))
         return partition_spec(()) if hasattr(value, "shape") else None
@@ -574,7 +532,7 @@ def get_partition_spec(tree: Any) -> Any:
     return jax.tree.map(spec, tree, is_leaf=is_variable)
 
 
-def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
+def get_named_sharding(tree: Tree, mesh: Mesh) -> Tree:
     """Return a tree with the sharding of each variable on a mesh in its place (OBJ-5).
 
     Args:
@@ -583,81 +541,3 @@ def get_named_sharding(tree: Any, mesh: Mesh) -> Any:
     """
     on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
     return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
-
-
-def _axis_names(variable: Variable[Any]) -> list[Any] | None:
-    """Return the names of the axes of a variable in a new list, or None if it has none."""
-    names = _sharding_in(variable._static.value.get("out_sharding"))
-    return None if not names or isinstance(names, NamedSharding) else list(names)
-
-
-def take_entry(variable: Variable[Any], index: int) -> Any:
-    """Take the name of an axis off a variable, and return it; `put_entry` is the inverse.
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: The axis, which may be negative.
-
-    Returns:
-      The name, or None where the variable names no such axis.
-    """
-    names = _axis_names(variable)
-    if names is None or not -len(names) <= index < len(names):
-        return None
-    name = names.pop(index)
-    variable.set_metadata(out_sharding=tuple(names))
-    return name
-
-
-def put_entry(variable: Variable[Any], index: int, name: Any) -> None:
-    """Insert the name of a new axis into the names of a variable; inverse of `take_entry`.
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: The place of the axis in the new value; negative ones count from its end.
-      name: The name, or None.
-    """
-    names = _axis_names(variable)
-    if names is None:
-        return
-    names.insert(index if index >= 0 else len(names) + 1 + index, name)
-    variable.set_metadata(out_sharding=tuple(names))
-
-
-def _change_axis(change: str, variable: Variable[Any], index: int, params: Any) -> None:
-    """Change the names as a box does, then run the hooks; `change` is the method of both."""
-    names = _sharding_in(variable.get_metadata("out_sharding", None))
-    if names and not isinstance(names, NamedSharding):
-        box = Partitioned(None, tuple(names))
-        variable.set_metadata(out_sharding=getattr(box, change)(index, params).names)
-    for key, entry in params.items():  # Further metadata with an entry for each axis (OBJ-5w).
-        held = variable.get_metadata(key, None)
-        if held and isinstance(held, tuple) and key != PARTITION_NAME:
-            entries = getattr(Partitioned(None, held), change)(index, {PARTITION_NAME: entry}).names
-            variable.set_metadata(key, entries)
-    getattr(variable, change)(index, params.get(PARTITION_NAME))
-
-
-def add_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
-    """Name a new axis of a variable, as `Partitioned.add_axis` does, and run its hooks (OBJ-5p).
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: Where the new axis is.
-      params: Holds the name of the axis under `PARTITION_NAME`; None there means unsharded.
-    """
-    _change_axis("add_axis", variable, index, params)
-
-
-def remove_axis(variable: Variable[Any], index: int, params: Mapping[Any, Any]) -> None:
-    """Take an axis off the names of a variable, and run its hooks; inverse of `add_axis` (OBJ-5p).
-
-    Args:
-      variable: Names change if its metadata has any.
-      index: Where the axis was.
-      params: Holds the name of the axis under `PARTITION_NAME`.
-
-    Raises:
-      AxisNameError: The axis has another name.
-    """
-    _change_axis("remove_axis", variable, index, params)

@@ -16,16 +16,17 @@ variable gets the name None. A function of `transform_metadata` changes the name
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, overload
 
 import jax
 
 from ..meta import PARTITION_NAME
+from ..types import Prefix, Tree
+from .axes import add_axis, put_entry, remove_axis, take_entry
 from .flatten import flatten
 from .frames import Frame, PrefixRules
 from .lifting import Lifted, P, R, lift
-from .variables import add_axis, put_entry, remove_axis, take_entry
 
 
 class Mapped(Lifted[P, R]):
@@ -103,7 +104,7 @@ def call_without_entry(frame: Frame, nodes: list[Any], function: Callable[[], An
     return out
 
 
-def _new_variables(frame: Frame, nodes: list[Any], out: Any) -> list[tuple[Any, Any]]:
+def _new_variables(frame: Frame, nodes: list[Any], out: Tree) -> list[tuple[Any, Any]]:
     """Variables that a function has made, and their axes."""
     definition, found, _, _ = flatten([*nodes[0], out])
     known = set(map(id, nodes))
@@ -132,9 +133,9 @@ class Vmapped(Mapped[P, R]):
 def vmap(
     f: Callable[P, R],
     *,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    axis_name: Any = None,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
+    axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
     transform_metadata: Mapping[Any, Any] | None = None,
@@ -147,9 +148,9 @@ def vmap(
 @overload
 def vmap(
     *,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
-    axis_name: Any = None,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
+    axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
     transform_metadata: Mapping[Any, Any] | None = None,
@@ -159,7 +160,7 @@ def vmap(
     """Without the function: a decorator."""
 
 
-def vmap(f: Any = None, *, in_axes: Any = 0, out_axes: Any = 0, **options: Any) -> Any:
+def vmap(f: Any = None, *, in_axes: Prefix = 0, out_axes: Prefix = 0, **options: Any) -> Any:
     """Vectorize a function of objects (OBJ-7).
 
     Args:
@@ -197,8 +198,8 @@ class Renamed(Vmapped[P, R]):
 def transform_metadata(
     f: Any = None,
     *,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    in_axes: Prefix = 0,
+    out_axes: Prefix = 0,
     partition: str | None,
     graph: bool | None = None,
 ) -> Any:
