@@ -25,7 +25,7 @@ import jax
 from ..errors import LiftingError
 from .filters import Path, to_predicate
 from .flatten import is_object
-from .frames import Frame
+from .frames import Frame, Transformed
 from .graph import pure, state
 from .graphdef import unflatten
 from .lifting import Lifted, P, R, lift
@@ -83,7 +83,7 @@ class Differentiated(Lifted[P, R]):
         given: Any = [argnums] if self.is_single else argnums
         self.wanted = [g if isinstance(g, DiffState) else _OfNumber(g, Param) for g in given]
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.value_and_grad` of a function of leaves.
 
         Args:
@@ -107,7 +107,7 @@ class Differentiated(Lifted[P, R]):
             (_, (effects, groups, out)), found = differentiated(start)
             return effects, groups, self._output(out, found)
 
-        return transformed
+        return Transformed(frame, transformed)
 
     def _output(self, out: Any, found: Sequence[Any]) -> Any:
         """Return the user's result, made of the output of the function and the gradients."""
@@ -119,7 +119,8 @@ class Differentiated(Lifted[P, R]):
     def _numbers_of_wanted(self, frame: Frame, values: list[Any]) -> list[Any]:
         """Return for each gradient a tree of leaf numbers; plain arguments are numbered last."""
         nodes, count = unflatten(frame.definition, values), len(values)
-        leaves = [v if i is None else nodes[i] for i, v in zip(frame.owners, values, strict=True)]
+        pairs = zip(frame.definition.leaves, values, strict=True)
+        leaves = [value if owner is None else nodes[owner] for (_, owner), value in pairs]
         numbered = unflatten(frame.definition, list(map(_Number, range(count))))[0]
         taken, found = set[int](), list[Any]()
         for wanted in self.wanted:
@@ -282,7 +283,7 @@ class Checkpointed(Lifted[P, R]):
         super().__init__(*args, static_argnums=static_argnums, **options)
         self._static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.checkpoint` of a function of leaves.
 
         Args:
@@ -295,7 +296,7 @@ class Checkpointed(Lifted[P, R]):
         count = frame.signature.positional - len(self._bound)
         if missing := [n for n in self._static or () if not -count <= n < count]:
             raise ValueError(f"static_argnums has {missing}; {count} were passed by position.")
-        return jax.checkpoint(run, **self.options)
+        return Transformed(frame, jax.checkpoint(run, **self.options))
 
 
 @overload

@@ -17,7 +17,7 @@ from typing import Any, Generic
 
 from ..errors import LiftingError
 from ..jax_versions import format_attribute
-from .frames import Frame
+from .frames import Transformed
 from .lifting import Lifted, P, R
 
 
@@ -28,12 +28,12 @@ class Stage(Generic[P, R]):
     Args:
       stage: The stage of JAX; also under the name of this class, such as `compiled`.
       jit_wrapped: The function.
-      frame: The frame of the call that it was made for.
+      transformed: The transformed function of the call that it was made for.
     """
 
     stage: Any
     jit_wrapped: Lifted[P, R]
-    frame: Frame
+    transformed: Transformed
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
@@ -53,12 +53,13 @@ class Compiled(Stage[P, R]):
         Raises:
           LiftingError: The arguments have another structure.
         """
-        call = self.jit_wrapped.prepared(*self.jit_wrapped.with_statics(self.frame, args, kwargs))
-        if call[0] is not self.frame:
+        frame = self.transformed.frame
+        call = self.jit_wrapped.prepared(*self.jit_wrapped.with_statics(frame, args, kwargs))
+        if call[0] is not self.transformed:
             raise LiftingError(
                 "The compiled function was called with objects of another structure: "
-                f"compiled for {self.frame.definition!r}, called with "
-                f"{call[0].definition!r}. Lower and compile for the new ones."
+                f"compiled for {frame.definition!r}, called with "
+                f"{call[0].frame.definition!r}. Lower and compile for the new ones."
             )
         return self.jit_wrapped.execute(call, self.stage)  # type: ignore[no-any-return]
 
@@ -76,7 +77,7 @@ class Lowered(Stage[P, R]):
           *args: Arguments of `jax.stages.Lowered.compile`.
           **options: Options of `jax.stages.Lowered.compile`.
         """
-        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.frame)
+        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.transformed)
 
 
 class Traced(Stage[P, R]):
@@ -88,4 +89,4 @@ class Traced(Stage[P, R]):
         Args:
           **options: Options of `jax.stages.Traced.lower`.
         """
-        return Lowered(self.stage.lower(**options), self.jit_wrapped, self.frame)
+        return Lowered(self.stage.lower(**options), self.jit_wrapped, self.transformed)
