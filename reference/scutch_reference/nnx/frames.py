@@ -201,9 +201,9 @@ class Frame:
         """
         found = list(prefixes)
         numbers = {owner: i for i, (_, owner) in enumerate(leaves) if owner is not None}
-        known = (each for each in others if each[1] in numbers) if len(self.groups) > 1 else ()
-        for path, node, _ in known:
-            i = numbers[node]
+        for path, node, _ in others if len(self.groups) > 1 else ():
+            if (i := numbers.get(node)) is None:
+                continue
             first, other = found[i], self.prefix_at(path, nodes[node])
             if self.rules.none_is_free and (first is None or other is None):
                 found[i] = other if first is None else first

@@ -62,10 +62,9 @@ class JitWrapped(Lifted[P, R]):
         signature = frame.signature
         is_donated = self.donated(signature.positional, signature.names)
         donated = _donated_leaves(frame, is_donated)
-        of_leaves = [True, False] if donated else [False]  # As `separated` arranges them.
-        of_arguments = [*of_leaves, *(is_donated[i] for i in signature.plain)]
-        numbers = [i for i, each in enumerate(of_arguments) if each]
-        options = {**self.options, "donate_argnums": numbers}
+        count = len(separated(donated, donated))  # Of lists of leaves; the donated come first.
+        numbers = [count + k for k, i in enumerate(signature.plain) if is_donated[i]]
+        options = {**self.options, "donate_argnums": [0, *numbers] if donated else numbers}
         placements = () if self.in_prefix is None else frame.leaf_prefixes
         if self.in_prefix is not None:
             options["in_shardings"] = (*separated(placements, donated), *frame.plain_prefixes)
