@@ -270,7 +270,11 @@ class Lifted(Generic[P, R]):
                 plan = kept_plan(roots)
         else:
             plan = Plan(roots) if roots else EMPTY
-        values = list(map(getitem, plan.containers, plan.keys))
+        values = (
+            [cell[0] for cell in plan.containers]  # The fastest form, although a Python call.
+            if plan.has_only_variables
+            else list(map(getitem, plan.containers, plan.keys))
+        )
         # The function. Equal definitions are one object, and the frame keeps it, so that no other
         # has its `id`.
         key: tuple[Any, ...] = (id(plan.definition), signature)
@@ -301,9 +305,9 @@ class Lifted(Generic[P, R]):
         try:
             if transformed.placements:
                 values, moved = transformed.placed(plan, values)
-            given: Any = (values, *plain)  # Without donation, at no Python call.
-            if transformed.donated:
-                given = transformed.arguments(values, plain)
+            given = (  # Without donation, at no Python call.
+                transformed.arguments(values, plain) if transformed.donated else (values, *plain)
+            )
             effects, groups, out = (function or transformed.function)(*given)
         except Exception as error:
             transformed.explain(values, plain, error)
