@@ -27,7 +27,7 @@ from ..errors import TraceLevelError
 from ..jax_versions import trace_level
 from .filters import Path
 from .flatten import LEAVES, Walk, entries, flatten, is_object
-from .frames import Call, Frame
+from .frames import Call, Frame, Leaf
 from .graphdef import (
     Node,
     Ref,
@@ -78,12 +78,7 @@ jax.tree_util.register_pytree_node(Effects, lambda x: ((), x), lambda x, _: x)
 
 
 def runner(
-    frame: Frame,
-    function: Callable[..., Any],
-    inside: Inside,
-    statics: Sequence[Any],
-    *,
-    structural: bool,
+    frame: Frame, function: Callable[..., Any], inside: Inside, *, structural: bool
 ) -> Callable[..., Any]:
     """Return the function of arrays that the transformation of JAX gets to see.
 
@@ -91,26 +86,33 @@ def runner(
       frame: The frame of the call.
       function: The user's function.
       inside: Calls the user's function on the copies; see `Inside`.
-      statics: The static arguments.
       structural: Whether to output changes of structure, beside values and metadata.
 
     Returns:
-      A function of the arguments that `frame.arguments` arranges. It calls the user's function on
-      copies of the objects, and returns the result of `report`.
+      A function of the leaves and the plain arguments. It calls the user's function on copies of
+      the objects, and returns the result of `report`. Its option `always_out` says whether each
+      leaf is output even if it is unchanged; without it, none is.
     """
 
-    def run(*arguments: Any) -> Any:
-        leaves, plain = frame.leaves_and_plain(*arguments)
+    # JAX inspects each parameter whenever it traces: one fewer saves 13 Python calls.
+    def run(*arguments: Any, always_out: Sequence[bool] = ()) -> Any:
+        leaves, *plain = arguments
         nodes = unflatten(frame.definition, leaves)
-        args, kwargs = frame.signature.assembled(*nodes[0], *plain, *statics)
+        args, kwargs = frame.signature.assembled(*nodes[0], *plain, *frame.statics)
         out = inside(frame, nodes, lambda: function(*args, **kwargs))
-        return report(frame, nodes, leaves, out, structural=structural)
+        return report(frame, nodes, leaves, out, always_out, structural=structural)
 
     return run
 
 
 def report(
-    frame: Frame, nodes: list[Any], leaves: Sequence[Any], out: Any, *, structural: bool = True
+    frame: Frame,
+    nodes: list[Any],
+    leaves: Sequence[Any],
+    out: Any,
+    always_out: Sequence[bool] = (),
+    *,
+    structural: bool = True,
 ) -> tuple[Effects, tuple[Any, ...], Any]:
     """Compare copies of objects with their state before the call, and collect the changes (JIT-1).
 
@@ -119,6 +121,7 @@ def report(
       nodes: The copies by number.
       leaves: The values of their leaves before the call.
       out: The output of the function.
+      always_out: Whether each leaf is output even if it is unchanged; empty if none is.
       structural: Whether to output changes of structure, beside values and metadata.
 
     Returns:
@@ -130,28 +133,35 @@ def report(
       TraceLevelError: The output or an argument contains an object of another trace level, such as
         one that the function captured; only a copy of it could be returned.
     """
-    walk = Walk(nodes)
-    objects = {
-        path
-        for path, node in zip(frame.definition.node_paths, nodes, strict=True)
-        if is_object(node)
-    }
-    for number, path in enumerate(frame.definition.node_paths[1:], 1):
-        in_object = any(path[:i] in objects for i in range(len(path)))
-        walk.describe(number, path, None if in_object else LEAVES)
+    walk = _described(frame, nodes)
     out, returned = _without_objects(walk, out, len(nodes[0]))
-    level = trace_level()
+    level, known = trace_level(), frame.definition
     for node in walk.nodes[len(nodes) :]:
         if getattr(node, "_level", level) != level:
             raise TraceLevelError(tried="return", node=node, what="an object")
-    comparison = _Comparison(frame, walk, leaves, returned, structural=structural)
-    rewrites = [
-        Rewrite(number, node, comparison.sources_of_leaves(number))
-        for number, node in enumerate(walk.described[1:], 1)
-        if comparison.is_rewritten(number) and (structural or comparison.is_new_or_alike(number))
-    ]
-    effects = Effects(comparison.changed, rewrites, [ref.number for _, ref in returned])
-    return effects, tuple(comparison.arrays), out
+    ways = [way for path, ref in returned for way in occurrences(walk.described, ref, path)]
+    others = ways if frame.rules.none_is_free else ()
+    prefixes = frame.reconciled(known.leaves, frame.leaf_prefixes, walk.nodes, others)
+    # An occurrence of a leaf in the output may give it another prefix value than its argument.
+    moved = list(map(ne, prefixes, frame.leaf_prefixes))
+    must = list(map(or_, moved, always_out)) if always_out else moved
+    arrays = _Arrays(frame, leaves, prefixes, must)
+    new_values, rewritten = _compared(frame, walk, leaves, must, structural=structural)
+    changed = {i: arrays.append(value, prefixes[i]) for i, value in new_values.items()}
+    rewrites = [Rewrite(number, walk.described[number], []) for number in rewritten]
+    _fill_sources(frame, walk, rewrites, ways, arrays, structural=structural)
+    effects = Effects(changed, rewrites, [ref.number for _, ref in returned])
+    return effects, tuple(arrays.groups), out
+
+
+def _described(frame: Frame, nodes: list[Any]) -> Walk:
+    """Describe the copies, and the new nodes that they lead to."""
+    walk, paths = Walk(nodes), frame.definition.node_paths
+    objects = {path for path, node in zip(paths, nodes, strict=True) if is_object(node)}
+    for number, path in enumerate(paths[1:], 1):
+        in_object = any(path[:i] in objects for i in range(len(path)))
+        walk.describe(number, path, None if in_object else LEAVES)
+    return walk
 
 
 def _without_objects(walk: Walk, out: Any, root: int) -> tuple[Any, list[tuple[Path, Ref]]]:
@@ -171,100 +181,86 @@ def _without_objects(walk: Walk, out: Any, root: int) -> tuple[Any, list[tuple[P
     return jax.tree_util.tree_map_with_path(marked, out, is_leaf=is_node), returned
 
 
-class _Comparison:
-    """The arrays to output, and the source of the value of each leaf.
+class _Arrays:
+    """The arrays to output in their groups, and the source of each value.
 
-    `groups` has the group of each known leaf. `must` has whether a known leaf is output even if it
-    is unchanged: because the frame says so (`always_out`), or because an occurrence of the leaf in
-    the output gives it another prefix value.
+    An unchanged leaf needs no output, because the caller has it, unless `must` says so.
     """
 
     def __init__(
-        self,
-        frame: Frame,
-        walk: Walk,
-        leaves: Sequence[Any],
-        returned: Sequence[tuple[Path, Ref]],
-        *,
-        structural: bool,
+        self, frame: Frame, leaves: Sequence[Any], prefixes: Sequence[Any], must: Sequence[bool]
     ):
-        self.frame, self.walk = frame, walk
-        self.leaves = leaves
-        self.changed: dict[int, Source] = {}
-        self.arrays: list[list[Any]] = [[] for _ in frame.groups]
-        ways = [way for path, ref in returned for way in occurrences(walk.described, ref, path)]
-        others = ways if frame.rules.none_is_free else ()
-        prefixes = frame.reconciled(frame.leaf_prefixes, walk.nodes, others)
-        self.groups = list(map(frame.groups.index, prefixes))
-        self.must = list(map(or_, frame.always_out, map(ne, prefixes, frame.leaf_prefixes)))
+        self.numbers = frame.groups.index
+        self.groups: list[list[Any]] = [[] for _ in frame.groups]
         # By the identity of a value and its group.
-        self.sources: dict[tuple[int, int], Any] = {
-            (id(leaf), self.groups[i]): i for i, leaf in enumerate(leaves) if not self.must[i]
+        self.sources: dict[tuple[int, int], int | Source] = {
+            (id(leaf), self.numbers(prefix)): i
+            for i, (leaf, prefix) in enumerate(zip(leaves, prefixes, strict=True))
+            if not must[i]
         }
-        self.new = self._of_new_variables(ways if len(frame.groups) > 1 else (), structural)
 
-    def _of_new_variables(self, ways: Any, structural: bool) -> dict[int, Any]:
-        """Return the prefix value of each new variable in the output, by number.
-
-        All occurrences of a variable must have the same value. Occurrences in an argument count
-        only if changes of structure are output (`structural`).
-        """
-        known, arguments = len(self.frame.definition.nodes), len(self.walk.nodes[0])
-        found: dict[int, tuple[Path, Any]] = {}
-        for path, number, _ in ways:
-            variable = self.walk.nodes[number]
-            if number < known or not isinstance(variable, Variable):
-                continue
-            if number not in found:
-                ((_, _, first),) = self.walk.leaves[number]
-                place = first if structural or first[0] == arguments else path
-                found[number] = place, self.frame.prefix_at(place, variable)
-            place, value = found[number]
-            found[number] = place, self.frame.agreed(place, value, path, variable)
-        return {number: value for number, (_, value) in found.items()}
-
-    def is_rewritten(self, number: int) -> bool:
-        """Output the changed leaves of a known node; return whether the node needs a rewrite."""
-        old, node = self.frame.definition, self.walk.described[number]
-        is_same = number < len(old.nodes) and node == old.nodes[number]
-        if number >= len(old.nodes) or not (is_same or issubclass(node.type, Variable)):
-            return True
-        before = len(self.changed)
-        for i, (container, key, _) in enumerate(self.walk.leaves[number], old.first_leaves[number]):
-            if container[key] is not self.leaves[i] or self.must[i]:
-                self.changed[i] = self._send(container[key], self.groups[i])
-        # A leaf inside a container without identity cannot be set: the container is made anew.
-        in_trees = any(isinstance(item, Tree) for _, item in node.items)
-        return not is_same or (in_trees and len(self.changed) > before)
-
-    def is_new_or_alike(self, number: int) -> bool:
-        """Whether a node is new, or a known variable of the same type (its metadata may differ)."""
-        known, node = self.frame.definition.nodes, self.walk.described[number]
-        return number >= len(known) or (
-            node.type is known[number].type and issubclass(node.type, Variable)
-        )
-
-    def sources_of_leaves(self, number: int) -> list[int | Source]:
-        """Return the source of each leaf of a node; first output leaves that the caller lacks."""
-        is_variable = isinstance(self.walk.nodes[number], Variable)
-        known, sources = len(self.frame.definition.nodes), []
-        # `self.changed` has the new value of a known variable.
-        leaves = [] if is_variable and number < known else self.walk.leaves[number]
-        for container, key, path in leaves:
-            leaf = self.walk.nodes[number] if is_variable else container[key]
-            prefix = self.new[number] if number in self.new else self.frame.prefix_at(path, leaf)
-            group = self.frame.groups.index(prefix)
-            if (id(container[key]), group) not in self.sources:
-                self._send(container[key], group)
-            sources.append(self.sources[id(container[key]), group])
-        return sources
-
-    def _send(self, value: Any, group: int) -> Source:
-        """Append a value to the output arrays of a group, and return its (group, index)."""
-        self.arrays[group].append(value)
-        source = (group, len(self.arrays[group]) - 1)
-        self.sources[id(value), group] = source
+    def append(self, value: Any, prefix: Any) -> Source:
+        """Output a value in the group of a prefix value, and return its source."""
+        group = self.numbers(prefix)
+        self.groups[group].append(value)
+        source = self.sources[id(value), group] = group, len(self.groups[group]) - 1
         return source
+
+
+def _compared(
+    frame: Frame, walk: Walk, leaves: Sequence[Any], must: Sequence[bool], *, structural: bool
+) -> tuple[dict[int, Any], list[int]]:
+    """Return the new values of known leaves by number, and the numbers of nodes to rewrite.
+
+    A node is rewritten if it is new, or has another structure. Without `structural`, of the known
+    nodes only variables of the same type are, whose metadata may differ.
+    """
+    known, values, rewritten = frame.definition, dict[int, Any](), list[int]()
+    for number, node in enumerate(walk.described[1:], 1):
+        before = known.nodes[number] if number < len(known.nodes) else None
+        is_variable, count = issubclass(node.type, Variable), len(values)
+        if before and (is_variable or node == before):
+            first = known.first_leaves[number]
+            for i, (container, key, _) in enumerate(walk.leaves[number], first):
+                if container[key] is not leaves[i] or must[i]:
+                    values[i] = container[key]
+        # A leaf inside a container without identity cannot be set: the container is made anew.
+        in_trees = len(values) > count and any(isinstance(item, Tree) for _, item in node.items)
+        is_alike = before is None or (is_variable and node.type is before.type)
+        if (node != before or in_trees) and (structural or is_alike):
+            rewritten.append(number)
+    return values, rewritten
+
+
+def _fill_sources(
+    frame: Frame,
+    walk: Walk,
+    rewrites: Sequence[Rewrite],
+    ways: Sequence[tuple[Path, int, bool]],
+    arrays: _Arrays,
+    *,
+    structural: bool,
+) -> None:
+    """Append the sources of their leaves to rewrites; output the leaves that have none.
+
+    `ways` are the occurrences of nodes in the output. All occurrences of a new variable must have
+    the same prefix value. An occurrence in an argument counts only if changes of structure are
+    output (`structural`).
+    """
+    in_output = {} if structural else {number: path for path, number, _ in reversed(ways)}
+    parts: list[tuple[Leaf, Any, Rewrite]] = []
+    for each in rewrites:
+        is_variable = isinstance(walk.nodes[each.number], Variable)
+        if is_variable and each.number < len(frame.definition.nodes):
+            continue  # Its new value is a changed leaf.
+        for container, key, path in walk.leaves[each.number]:
+            place = in_output.get(each.number, path) if is_variable else path
+            parts.append(((place, each.number if is_variable else None), container[key], each))
+    leaves, values, _ = zip(*parts, strict=True) if parts else ((), (), ())
+    prefixes = frame.prefixes_of(leaves, values, walk.nodes, ways)
+    for (_, value, each), prefix in zip(parts, prefixes, strict=True):
+        source = arrays.sources.get((id(value), arrays.numbers(prefix)))
+        each.sources.append(arrays.append(value, prefix) if source is None else source)
 
 
 def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
@@ -286,8 +282,8 @@ def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
       TraceLevelError: An object to change was made outside the transformation that runs; then no
         object is changed.
     """
-    frame, plan, roots, leaves, _ = call
-    level = trace_level()
+    transformed, plan, roots, leaves, _ = call
+    frame, level = transformed.frame, trace_level()
     nodes = [] if effects.are_values_only and plan.level == level else flatten(roots)[1]
     if nodes:
         _check_levels(frame, nodes, effects, level)

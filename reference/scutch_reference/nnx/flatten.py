@@ -321,6 +321,7 @@ class Plan:
       definition: The structure.
       containers: Where each leaf is: a container, and
       keys: the key in it.
+      has_only_variables: Whether each leaf is the value of a variable, so that all keys are 0.
       level: The trace level of the objects, or None where they have several or there are none.
     """
 
@@ -339,8 +340,9 @@ class Plan:
         self.level = levels[0] if levels and levels.count(levels[0]) == len(levels) else None
         # A container in the plan might lead back to a root that the plan must not keep alive.
         variables = sum(isinstance(node, Variable) for node in nodes)
+        self.has_only_variables = len(locations) == variables
         later = {item.number for _, item in walk.described[0].items[1:] if isinstance(item, Ref)}
-        holds_containers = bool(self.checks) or len(locations) != variables
+        holds_containers = bool(self.checks) or not self.has_only_variables
         self.may_be_kept = not (walk.repeated & later and holds_containers)
 
     def holds(self) -> bool:

@@ -1,8 +1,10 @@
 """Frames: the precomputed part of all calls of a lifted function with arguments of one structure.
 
 A frame is made when a function is first called with arguments of a new structure, and is looked up
-in every later call. It holds the prefix value of each leaf (a sharding, a spec or an axis). It
-arranges the leaves as arguments for JAX, and makes errors of JAX name the user's argument and path.
+in every later call. It holds the prefix value of each leaf (a sharding, a spec or an axis), and is
+complete when it is made. The transformation makes a `Transformed` of it: the function of arrays
+that JAX transformed, with the placement and donation of leaves. It makes errors of JAX name the
+user's argument and path.
 
 Words: the *leaf prefix* of a leaf is the value that the prefix of its argument gives it. The
 transformation outputs leaves in *groups* with the same leaf prefix, so that JAX sees one prefix for
@@ -12,9 +14,10 @@ that objects that are bound to a function die with it.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, compress
 from operator import is_, not_
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -28,9 +31,12 @@ from .flatten import SCALARS, Plan
 from .graphdef import GraphDef, Ref, occurrences, unflatten
 from .prefixes import FilterPrefix, check_fits, check_spec, for_jax, is_branch, is_end, spread
 
-# The frame, the plan, the arguments with objects, their leaves, and the plain arguments. It is a
-# bare tuple, because to make anything else would be a Python call in each dispatch.
-Call: TypeAlias = "tuple[Frame, Plan, Sequence[Any], list[Any], Sequence[Any]]"
+# The path of a leaf, and the number of the variable whose value it is; None if it has no variable.
+Leaf: TypeAlias = tuple[Path, int | None]
+# The transformed function, the plan, the arguments with objects, their leaves, and the plain
+# arguments. It is a bare tuple, because to make anything else would be a Python call in each
+# dispatch.
+Call: TypeAlias = "tuple[Transformed, Plan, Sequence[Any], list[Any], Sequence[Any]]"
 
 
 class PrefixRules(NamedTuple):
@@ -60,6 +66,7 @@ class Frame:
       definition: The structure of the objects.
       prefixes: The prefix of each argument, then the prefix of the output.
       values: The values of the leaves in one of these calls.
+      statics: The static arguments.
 
     Raises:
       AliasingError: The prefixes give two values to one variable (JIT-2).
@@ -70,21 +77,8 @@ class Frame:
       leaf_prefixes: The value that the prefixes give each leaf.
       plain_prefixes: The prefix of each plain argument.
       groups: The distinct prefix values; each stands for one group of output leaves.
-      outside: The prefix of the output of `transformed`, which is (effects, groups, output).
-      always_out: Whether each leaf is output even if it is unchanged.
-      donated: Whether each leaf is donated; empty if none is.
-      placements: The sharding that each leaf must have before a call; empty if there are none.
-      mesh: The mesh of specs.
-      statics: The static arguments.
-      transformed: The transformed function of arrays.
+      outside: The prefix of the output of the function of arrays: (effects, groups, output).
     """
-
-    transformed: Any
-    mesh: Any = None
-    donated: Sequence[bool] = ()
-    statics: Sequence[Any] = ()
-    placements: Sequence[Any] = ()
-    settled: Sequence[Any] = ()  # The shardings of the last call in which nothing had to move.
 
     def __init__(
         self,
@@ -93,20 +87,20 @@ class Frame:
         definition: GraphDef[Any],
         prefixes: Sequence[Any],
         values: Sequence[Any],
+        statics: Sequence[Any],
     ):
-        self.rules = rules
-        self.signature, self.definition = signature, definition
-        self.prefixes: Any = (*signature.roots_of(prefixes), prefixes[-1])
-        self.plain_prefixes = [
+        self.rules: Final = rules
+        self.signature: Final = signature
+        self.definition: Final = definition
+        self.statics: Final = statics
+        self.prefixes: Final[Any] = (*signature.roots_of(prefixes), prefixes[-1])
+        self.plain_prefixes: Final = [
             for_jax(each, rules.default) for each in signature.plain_of(prefixes)
         ]
-        self.labels = (*signature.roots_of(signature.labels), "output")
-        self.paths = [path for path, _ in definition.leaves]
-        self.owners = [owner for _, owner in definition.leaves]
-        self.groups = self._different_values()
-        self.outside = (rules.default, self.groups, for_jax(prefixes[-1], None))
-        self.leaf_prefixes = self._leaf_prefixes(values)
-        self.always_out = [False] * len(values)
+        self.labels: Final = (*signature.roots_of(signature.labels), "output")
+        self.groups: Final = self._different_values()
+        self.outside: Final = (rules.default, self.groups, for_jax(prefixes[-1], None))
+        self.leaf_prefixes: Final = self._leaf_prefixes(values)
 
     def _different_values(self) -> tuple[Any, ...]:
         ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)
@@ -117,15 +111,13 @@ class Frame:
         nodes = unflatten(self.definition, values)
         for each in zip(self.labels, self.prefixes, nodes[0], strict=False):  # No output yet.
             check_fits(*each)
-        leaves = [v if i is None else nodes[i] for i, v in zip(self.owners, values, strict=True)]
-        at_first = list(map(self.prefix_at, self.paths, leaves))
         further = (  # Later occurrences of shared nodes, and of the nodes that they lead to.
             way
             for path, number, is_first in self.definition.occurrences
             if not is_first
             for way in occurrences(self.definition.nodes, Ref(number), path)
         )
-        return self.reconciled(at_first, nodes, further)
+        return self.prefixes_of(self.definition.leaves, values, nodes, further)
 
     def where(self, place: Path | int) -> str:
         """Return the name of a leaf in messages, its argument and its path.
@@ -133,7 +125,7 @@ class Frame:
         Args:
           place: Its path, or its number.
         """
-        root, *path = self.paths[place] if isinstance(place, int) else place
+        root, *path = self.definition.leaves[place][0] if isinstance(place, int) else place
         return f"{self.labels[root]}, path {tuple(path)!r}"
 
     def prefix_at(self, path: Path, leaf: Any) -> Any:
@@ -161,13 +153,42 @@ class Frame:
             prefix = prefix.map_prefix(below, leaf, where)
         return self.rules.default if prefix is None else prefix
 
+    def prefixes_of(
+        self,
+        leaves: Sequence[Leaf],
+        values: Sequence[Any],
+        nodes: Sequence[Any],
+        others: Iterable[tuple[Path, int, bool]],
+    ) -> list[Any]:
+        """Return the value that the prefixes give each leaf; see `prefix_at` and `reconciled`.
+
+        Args:
+          leaves: The path of each leaf at its first occurrence, and its variable.
+          values: The values of the leaves.
+          nodes: The nodes by number.
+          others: The other occurrences of nodes.
+
+        Returns:
+          The value of each leaf, in the order of the leaves.
+        """
+        at_first = [
+            self.prefix_at(path, value if owner is None else nodes[owner])
+            for (path, owner), value in zip(leaves, values, strict=True)
+        ]
+        return self.reconciled(leaves, at_first, nodes, others)
+
     def reconciled(
-        self, leaf_prefixes: Sequence[Any], nodes: Any, others: Iterable[tuple[Path, int, bool]]
+        self,
+        leaves: Sequence[Leaf],
+        prefixes: Sequence[Any],
+        nodes: Sequence[Any],
+        others: Iterable[tuple[Path, int, bool]],
     ) -> list[Any]:
         """Return the prefix value of each leaf; occurrences of a variable must agree (JIT-2).
 
         Args:
-          leaf_prefixes: The value of each leaf, by the first occurrence of its variable.
+          leaves: The path of each leaf at its first occurrence, and its variable.
+          prefixes: The value of each leaf at its first occurrence.
           nodes: The nodes by number.
           others: The other occurrences of nodes.
 
@@ -178,70 +199,69 @@ class Frame:
         Raises:
           AliasingError: Two occurrences of a variable have different values.
         """
-        found = list(leaf_prefixes)
-        numbers = {owner: i for i, owner in enumerate(self.owners)}
+        found = list(prefixes)
+        numbers = {owner: i for i, (_, owner) in enumerate(leaves) if owner is not None}
         for path, node, _ in others if len(self.groups) > 1 else ():
-            number = numbers.get(node)
-            if number is not None:
-                found[number] = self.agreed(number, found[number], path, nodes[node])
+            if (i := numbers.get(node)) is None:
+                continue
+            first, other = found[i], self.prefix_at(path, nodes[node])
+            if self.rules.none_is_free and (first is None or other is None):
+                found[i] = other if first is None else first
+            elif other != first:
+                raise AliasingError(
+                    what=self.rules.what,
+                    node=nodes[node],
+                    first=(self.where(leaves[i][0]), first),
+                    second=(self.where(path), other),
+                )
         return found
 
-    def agreed(self, place: Path | int, first: Any, path: Path, variable: Any) -> Any:
-        """Return the prefix value of a variable at two places, which must agree (JIT-2).
 
-        Args:
-          place: The path of the first place, or the number of the leaf.
-          first: The value there.
-          path: The path of the other place.
-          variable: The variable.
+def separated(values: Sequence[Any], donated: Sequence[bool]) -> tuple[Sequence[Any], ...]:
+    """Return the leading arguments for JAX: the leaves, with a list for the donated ones.
 
-        Returns:
-          The value. With `rules.none_is_free`, None at one place is replaced by the other value.
+    Args:
+      values: One value for each leaf, such as its sharding.
+      donated: Whether each leaf is donated; empty if none is.
 
-        Raises:
-          AliasingError: The two have different values.
-        """
-        other = self.prefix_at(path, variable)
-        if self.rules.none_is_free and (first is None or other is None):
-            return other if first is None else first
-        if other != first:
-            raise AliasingError(
-                what=self.rules.what,
-                node=variable,
-                first=(self.where(place), first),
-                second=(self.where(path), other),
-            )
-        return first
+    Returns:
+      A list of the values of the donated leaves and a list of the others; if no leaf is donated,
+      one list of all.
+    """
+    if not donated:
+        return (values,)
+    return list(compress(values, donated)), list(compress(values, map(not_, donated)))
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """The function of arrays that JAX has transformed for the calls of one frame.
+
+    Args:
+      frame: The frame.
+      function: The function. Its arguments are the leaves, as `separated` arranges them, then the
+        plain arguments; it returns the effects, the arrays of each group, and the output.
+      donated: Whether each leaf is donated; empty if none is.
+      placements: The sharding that each leaf must have before a call; empty if there are none.
+      mesh: The mesh of specs.
+      settled: The shardings of the last call in which no leaf had to move; `placed` updates it.
+    """
+
+    frame: Frame
+    function: Any
+    donated: Sequence[bool] = ()
+    placements: Sequence[Any] = ()
+    mesh: Any = None
+    settled: list[Any] = field(default_factory=list)
 
     def arguments(self, values: Sequence[Any], plain: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the arguments for JAX, the leaves and the plain arguments.
-
-        If leaves are donated, they form a list of their own, before the list of the other leaves.
+        """Return the arguments of the function.
 
         Args:
-          values: One value for each leaf, such as its sharding.
-          plain: One value for each plain argument.
+          values: The leaves.
+          plain: The plain arguments.
         """
-        if not self.donated:
-            return values, *plain
-        others = compress(values, map(not_, self.donated))
-        return list(compress(values, self.donated)), list(others), *plain
-
-    def leaves_and_plain(self, leaves: Any, *others: Any) -> tuple[Sequence[Any], Sequence[Any]]:
-        """Return all leaves, and the plain arguments; inverse of `arguments`.
-
-        Args:
-          leaves: All leaves; if some are donated, the list of the donated ones.
-          *others: The plain arguments; if some leaves are donated, the list of the other leaves
-            comes before them.
-
-        Returns:
-          All leaves, in their order, and the plain arguments.
-        """
-        if not self.donated:
-            return leaves, others
-        donated, kept = iter(leaves), iter(others[0])
-        return [next(donated if gone else kept) for gone in self.donated], others[1:]
+        return *separated(values, self.donated), *plain
 
     def placed(self, plan: Plan, values: list[Any]) -> tuple[list[Any], Sequence[int]]:
         """Move leaves to their placements; return all leaves, and the numbers of the moved (JIT-5).
@@ -268,7 +288,7 @@ class Frame:
                 placed[i] = jax.tree.unflatten(treedef, sent)
                 moved.append(i)
         if not moved:
-            self.settled = present
+            self.settled[:] = present
         return placed, moved
 
     def _sent(self, leaf: Any, number: int) -> Any:
@@ -276,13 +296,15 @@ class Frame:
         sharding = self.placements[number]
         if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer):
             return leaf
-        check_spec(self.where(number), np.shape(leaf), sharding)
+        check_spec(self.frame.where(number), np.shape(leaf), sharding)
         present = getattr(leaf, "sharding", None)
         is_placed = present is not None and (
             present.is_equivalent_to(sharding, np.ndim(leaf))
             or (
                 getattr(leaf, "committed", True)
-                and not (self.rules.moves_committed and present.device_set == sharding.device_set)
+                and not (
+                    self.frame.rules.moves_committed and present.device_set == sharding.device_set
+                )
                 and not _is_cut_alike(np.shape(leaf), present, sharding)
             )
         )
@@ -308,14 +330,15 @@ class Frame:
             self._name_bad_spec(values, plain, error)
 
     def _name_leaked_tracer(self, values: Sequence[Any], error: Exception) -> None:
-        for path, value in zip(self.paths, values, strict=True):
+        for number, value in enumerate(values):
             for leaf in jax.tree.leaves(value):
                 if isinstance(leaf, Tracer):
-                    raise LeakedTracerError(path=self.where(path), tracer=leaf) from error
+                    raise LeakedTracerError(path=self.frame.where(number), tracer=leaf) from error
 
     def _name_bad_spec(self, values: Sequence[Any], plain: Sequence[Any], error: Exception) -> None:
-        labels = [*self.signature.plain_of(self.signature.labels), *map(self.where, self.paths)]
-        prefixes = [*self.plain_prefixes, *self.leaf_prefixes]
+        frame, signature = self.frame, self.frame.signature
+        labels = [*signature.plain_of(signature.labels), *map(frame.where, range(len(values)))]
+        prefixes = [*frame.plain_prefixes, *frame.leaf_prefixes]
         parts = map(spread, prefixes, [*plain, *values], labels)
         try:
             for where, spec, leaf in chain.from_iterable(parts):

@@ -26,7 +26,7 @@ from ..errors import LiftedValueError
 from ..types import Leaf, Tree
 from .filters import Filter, Path, to_predicate
 from .flatten import is_object
-from .frames import Frame
+from .frames import Frame, Transformed
 from .graph import pure, state
 from .graphdef import unflatten
 from .lifting import Lifted, P, R, lift
@@ -84,7 +84,7 @@ class Differentiated(Lifted[P, R]):
         given: Any = [argnums] if self.is_single else argnums
         self.wanted = [g if isinstance(g, DiffState) else _OfNumber(g, Param) for g in given]
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.value_and_grad` of a function of leaves.
 
         Args:
@@ -108,7 +108,7 @@ class Differentiated(Lifted[P, R]):
             (_, (effects, groups, out)), found = differentiated(start)
             return effects, groups, self._output(out, found)
 
-        return transformed
+        return Transformed(frame, transformed)
 
     def _output(self, out: Tree, found: Sequence[Any]) -> Tree:
         """Return the user's result, made of the output of the function and the gradients."""
@@ -120,7 +120,8 @@ class Differentiated(Lifted[P, R]):
     def _numbers_of_wanted(self, frame: Frame, values: list[Any]) -> list[Any]:
         """Return for each gradient a tree of leaf numbers; plain arguments are numbered last."""
         nodes, count = unflatten(frame.definition, values), len(values)
-        leaves = [v if i is None else nodes[i] for i, v in zip(frame.owners, values, strict=True)]
+        pairs = zip(frame.definition.leaves, values, strict=True)
+        leaves = [value if owner is None else nodes[owner] for (_, owner), value in pairs]
         numbered = unflatten(frame.definition, list(map(_Number, range(count))))[0]
         taken, found = set[int](), list[Any]()
         for wanted in self.wanted:
@@ -285,7 +286,7 @@ class Checkpointed(Lifted[P, R]):
         super().__init__(*args, static_argnums=static_argnums, **options)
         self._static = (static_argnums,) if isinstance(static_argnums, int) else static_argnums
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.checkpoint` of a function of leaves.
 
         Args:
@@ -301,7 +302,7 @@ class Checkpointed(Lifted[P, R]):
                 place="numbers in static_argnums", given=missing,
                 expected=f"numbers of the {count} arguments that were passed by position",
             )  # fmt: skip
-        return jax.checkpoint(run, **self.options)
+        return Transformed(frame, jax.checkpoint(run, **self.options))
 
 
 @overload

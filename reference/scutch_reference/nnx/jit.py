@@ -12,7 +12,7 @@
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import jax
@@ -23,7 +23,7 @@ from ..placement import context_mesh
 from .effects import commit
 from .filters import Path
 from .flatten import Plan
-from .frames import Frame, PrefixRules
+from .frames import Frame, PrefixRules, Transformed, separated
 from .graph import PureState, clone, map, split
 from .graphdef import occurrences
 from .lifting import Lifted, P, R, lift
@@ -52,53 +52,67 @@ class JitWrapped(Lifted[P, R]):
         super().__init__(function, in_prefix, *args, **options)
         self.by_position = in_prefix is not None  # JAX has no shardings of keyword arguments.
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.jit` of a function of leaves, with shardings and donation per leaf.
 
         Args:
           frame: The frame of a call.
           run: The function.
         """
-        options = {**self.options, "donate_argnums": self._donate(frame)}
+        signature = frame.signature
+        is_donated = self.donated(signature.positional, signature.names)
+        donated = _donated_leaves(frame, is_donated)
+        count = len(separated(donated, donated))  # Of lists of leaves; the donated come first.
+        numbers = [count + k for k, i in enumerate(signature.plain) if is_donated[i]]
+        options = {**self.options, "donate_argnums": [0, *numbers] if donated else numbers}
+        placements = () if self.in_prefix is None else frame.leaf_prefixes
         if self.in_prefix is not None:
-            frame.placements = frame.leaf_prefixes
-            options["in_shardings"] = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
+            options["in_shardings"] = (*separated(placements, donated), *frame.plain_prefixes)
         if self.in_prefix is not None or self.out_prefix is not None:
             options["out_shardings"] = frame.outside
-        return jax.jit(run, **options)
-
-    def _donate(self, frame: Frame) -> list[int]:
-        """Pass the donated leaves apart; tell which arguments of `jax.jit` are donated (JIT-4)."""
-        signature, definition = frame.signature, frame.definition
-        is_donated = self.donated(signature.positional, signature.names)
-        roots = [root for root, i in enumerate(signature.roots) if is_donated[i]]
-        # Also the nodes that occur in another argument first.
-        items = [definition.nodes[0].items[root][1] for root in roots]
-        nodes = {each[1] for item in items for each in occurrences(definition.nodes, item)}
-        donated = [path[0] in roots or owner in nodes for path, owner in definition.leaves]
-        first_plain = 2 if any(donated) else 1
-        numbers = [first_plain + k for k, i in enumerate(signature.plain) if is_donated[i]]
-        if not any(donated):
-            return numbers
-        frame.donated = frame.always_out = donated
-        return [0, *numbers]
+        run = _donating(run, donated) if donated else run
+        return Transformed(frame, jax.jit(run, **options), donated, placements)
 
     def eval_shape(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return the output with `jax.ShapeDtypeStruct` for arrays; nothing changes (JIT-9)."""
-        frame, _, roots, values, plain = self.prepared(args, kwargs)
-        effects, groups, out = frame.transformed.eval_shape(*frame.arguments(values, plain))
+        transformed, _, roots, values, plain = self.prepared(args, kwargs)
+        shapes = transformed.function.eval_shape(*transformed.arguments(values, plain))
         copies = clone(roots)  # Bound objects are among them.
-        call = (frame, Plan(copies), copies, values, plain)
-        return commit(call, effects, groups, out)  # type: ignore[no-any-return]
+        call = (transformed, Plan(copies), copies, values, plain)
+        return commit(call, *shapes)  # type: ignore[no-any-return]
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> Traced[P, R]:
         """Return the traced form for these arguments; nothing changes (JIT-9)."""
-        frame, _, _, values, plain = self.prepared(args, kwargs)
-        return Traced(frame.transformed.trace(*frame.arguments(values, plain)), self, frame)
+        transformed, _, _, values, plain = self.prepared(args, kwargs)
+        traced = transformed.function.trace(*transformed.arguments(values, plain))
+        return Traced(traced, self, transformed)
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered[P, R]:
         """Return the lowered form for these arguments; nothing changes (JIT-9)."""
         return self.trace(*args, **kwargs).lower()
+
+
+def _donated_leaves(frame: Frame, is_donated: Sequence[bool]) -> list[bool]:
+    """Return whether each leaf belongs to a donated argument; an empty list: none does (JIT-4)."""
+    signature, definition = frame.signature, frame.definition
+    roots = [root for root, i in enumerate(signature.roots) if is_donated[i]]
+    # Also the nodes that occur in another argument first.
+    items = [definition.nodes[0].items[root][1] for root in roots]
+    nodes = {each[1] for item in items for each in occurrences(definition.nodes, item)}
+    donated = [path[0] in roots or owner in nodes for path, owner in definition.leaves]
+    return donated if any(donated) else []
+
+
+def _donating(run: Callable[..., Any], donated: Sequence[bool]) -> Callable[..., Any]:
+    """The function with its leaves as `separated` arranges them; it outputs the donated ones."""
+
+    @functools.wraps(run)
+    def donating(gone: Any, kept: Any, *plain: Any) -> Any:
+        parts = iter(gone), iter(kept)
+        leaves = [next(parts[not is_gone]) for is_gone in donated]
+        return run(leaves, *plain, always_out=donated)
+
+    return donating
 
 
 @overload

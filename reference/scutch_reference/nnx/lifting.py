@@ -25,7 +25,7 @@ also replace `inside`, to run code around the call of the function, and override
 ...             effects, groups, out = run(leaves, *plain)
 ...             return effects, groups, 2 * out
 ...
-...         return jax.jit(twice)
+...         return Transformed(frame, jax.jit(twice))
 >>> from scutch_reference import nnx
 >>> int(Doubled(lambda model: model.w.value)(nnx.Dict(w=nnx.Param(3))))
 6
@@ -49,7 +49,7 @@ from .call_signature import (
 from .defaults import updating_graph
 from .effects import Inside, commit, runner
 from .flatten import EMPTY, Plan, kept_plan
-from .frames import Call, Frame, PrefixRules
+from .frames import Call, Frame, PrefixRules, Transformed
 from .objects import has_data
 from .prefixes import is_branch
 from .static import Static
@@ -125,13 +125,13 @@ class Lifted(Generic[P, R]):
         self.options = {name: value for name, value in options.items() if value is not None}
         if unknown := self.options.keys() - _signature(self.lifts).parameters.keys():
             raise TypeError(f"jax.{self.lifts.__name__} has no option {sorted(unknown)}.")
-        self._frames: dict[Any, Frame] = {}
+        self._transformed: dict[Any, Transformed] = {}
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return the transformation of JAX, applied to `run`; subclasses define it.
 
         Args:
-          frame: The frame; its `donated`, `placements`, `mesh` and `always_out` are to be set here.
+          frame: The frame of the calls.
           run: The function of arrays; see `effects.runner`.
         """
         raise NotImplementedError
@@ -208,21 +208,20 @@ class Lifted(Generic[P, R]):
                 named[name] = value
         return tuple(positional), named
 
-    def _new_frame(
+    def _new(
         self, signature: CallSignature, plan: Plan, args: Any, values: list[Any]
-    ) -> Frame:
-        """Make the frame of calls like this one, and clear the cache of frames if it is full."""
-        frame = Frame(self.rules, signature, plan.definition, self.prefixes(signature), values)
-        statics = frame.statics = [args[i] for i in signature.statics]
-        run = runner(frame, self.function, self.inside, statics, structural=self.structural)
+    ) -> Transformed:
+        """Transform the function for calls like this one, and clear the cache if it is full."""
+        prefixes, statics = self.prefixes(signature), [args[i] for i in signature.statics]
+        frame = Frame(self.rules, signature, plan.definition, prefixes, values, statics)
+        run = runner(frame, self.function, self.inside, structural=self.structural)
         run.__name__ = run.__qualname__ = getattr(self, "__name__", "function")
-        # By a weak reference, since the frame keeps the transformed function: with a strong one,
+        # By a weak reference, since what is made keeps the function: with a strong one,
         # objects that are bound to this function would live until the garbage collector runs.
         this: Any = weakref.proxy(self)
-        frame.transformed = type(self).transform(this, frame, run)
-        if len(self._frames) > _CACHE_LIMIT:
-            self._frames.clear()
-        return frame
+        if len(self._transformed) > _CACHE_LIMIT:
+            self._transformed.clear()
+        return type(self).transform(this, frame, run)
 
     def prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Return all that a call needs: looked up if it is known, made if it is not.
@@ -271,17 +270,21 @@ class Lifted(Generic[P, R]):
                 plan = kept_plan(roots)
         else:
             plan = Plan(roots) if roots else EMPTY
-        values = list(map(getitem, plan.containers, plan.keys))
-        # The frame. Equal definitions are one object, and the frame keeps it, so that no other has
-        # its `id`.
+        values = (
+            [cell[0] for cell in plan.containers]  # The fastest form, although a Python call.
+            if plan.has_only_variables
+            else list(map(getitem, plan.containers, plan.keys))
+        )
+        # The function. Equal definitions are one object, and the frame keeps it, so that no other
+        # has its `id`.
         key: tuple[Any, ...] = (id(plan.definition), signature)
         if signature.statics:
             key = (*key, *self._statics(signature, args))
-        frame = self._frames.get(key)
-        if frame is None:
-            frame = self._new_frame(signature, plan, args, values)
-            self._frames[key] = frame
-        return frame, plan, roots, values, plain
+        transformed = self._transformed.get(key)
+        if transformed is None:
+            transformed = self._new(signature, plan, args, values)
+            self._transformed[key] = transformed
+        return transformed, plan, roots, values, plain
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the transformed function; it changes its arguments as the function does (JIT-1)."""
@@ -297,20 +300,23 @@ class Lifted(Generic[P, R]):
         Returns:
           The output of the user's function.
         """
-        frame, plan, roots, values, plain = call
+        transformed, plan, roots, values, plain = call
         moved: Sequence[int] = ()
         try:
-            if frame.placements:
-                values, moved = frame.placed(plan, values)
-            effects, groups, out = (function or frame.transformed)(*frame.arguments(values, plain))
+            if transformed.placements:
+                values, moved = transformed.placed(plan, values)
+            given = (  # Without donation, at no Python call.
+                transformed.arguments(values, plain) if transformed.donated else (values, *plain)
+            )
+            effects, groups, out = (function or transformed.function)(*given)
         except Exception as error:
-            frame.explain(values, plain, error)
+            transformed.explain(values, plain, error)
             raise
         for number in moved:
             plan.containers[number][plan.keys[number]] = values[number]
         if effects.are_none:
             return out
-        return commit((frame, plan, roots, values, plain), effects, groups, out)
+        return commit((transformed, plan, roots, values, plain), effects, groups, out)
 
 
 def lift(

@@ -26,7 +26,7 @@ import jax
 from ..errors import LiftingError
 from .effects import Effects, Source
 from .flatten import is_object
-from .frames import Frame
+from .frames import Frame, Transformed
 from .graphdef import leaf_at, unflatten
 from .lifting import P, R, lift
 from .prefixes import RETURNED, for_jax
@@ -42,7 +42,7 @@ class Scanned(Mapped[P, R]):
 
     lifts = staticmethod(jax.lax.scan)
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.lax.scan` of a function of leaves, which are carried, sliced or shared.
 
         Args:
@@ -52,14 +52,14 @@ class Scanned(Mapped[P, R]):
         Raises:
           LiftingError: The axes carry more than one plain argument.
         """
-        frame.always_out = [axis is Carry for axis in frame.leaf_prefixes]
-        axes = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
+        always_out = [axis is Carry for axis in frame.leaf_prefixes]
+        axes = (frame.leaf_prefixes, *frame.plain_prefixes)
         output = _Output(frame, self.out_prefix)
 
         def transformed(*arguments: Any) -> Any:
             def step(carry: Any, slices: Any) -> Any:
                 given = _map_axes(_given, axes, carry, slices, arguments)
-                effects, groups, out = run(*given)
+                effects, groups, out = run(*given, always_out=always_out)
                 plain, parts, others = output.carried_and_parts(effects, out)
                 _forget_unchanged(effects, groups, given[0], others)
                 leaves = _take_carried_leaves(frame, effects, groups, others)
@@ -75,7 +75,7 @@ class Scanned(Mapped[P, R]):
             _put_carried_leaves(frame, effects, groups, carry[0], output.carried)
             return effects, groups, output.joined(list(map(outside, output.axes, parts)), carry)
 
-        return transformed
+        return Transformed(frame, transformed)
 
 
 def _is_axis(value: Any) -> bool:
@@ -139,7 +139,7 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
     found = {}
     carried = [n for n, axis in enumerate(frame.leaf_prefixes) if axis is Carry and n not in others]
     for number in carried:
-        place = leaf_at(nodes, frame.paths[number])
+        place = leaf_at(nodes, frame.definition.leaves[number][0])
         source: int | Source | None = None
         if place is not None:
             node, index = place

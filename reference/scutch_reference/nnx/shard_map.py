@@ -25,7 +25,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from ..errors import ReplicationError
 from ..jax_versions import get_abstract_mesh, shard_mapped, varying_axes
 from ..placement import mesh_axes, partition_spec
-from .frames import Frame, PrefixRules
+from .frames import Frame, PrefixRules, Transformed
 from .lifting import Lifted, P, R, lift
 from .prefixes import check_spec, spread
 
@@ -50,7 +50,7 @@ class ShardMapped(Lifted[P, R]):
         self.check = check
         self.auto = frozenset(auto)
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.shard_map` of a function of leaves, compiled.
 
         Args:
@@ -60,14 +60,18 @@ class ShardMapped(Lifted[P, R]):
         mesh = get_abstract_mesh() if self.mesh is None else self.mesh
         for number, spec in enumerate(frame.leaf_prefixes):
             check_spec(frame.where(number), None, spec, mesh)
-        frame.mesh = mesh
+        specs, placements = frame.leaf_prefixes, list[Any]()
         if isinstance(mesh, Mesh):
-            frame.placements = [NamedSharding(mesh, spec) for spec in frame.leaf_prefixes]
-        run = _checked(frame, run) if self.check else run
-        in_specs = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
-        return jax.jit(
-            shard_mapped(run, mesh, in_specs, frame.outside, check=self.check, auto=self.auto)
+            placements = [NamedSharding(mesh, spec) for spec in specs]
+        function = shard_mapped(
+            _checked(frame, run) if self.check else run,
+            mesh,
+            (specs, *frame.plain_prefixes),
+            frame.outside,
+            check=self.check,
+            auto=self.auto,
         )
+        return Transformed(frame, jax.jit(function), placements=placements, mesh=mesh)
 
 
 def _checked(frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from typing import Any, Generic
 
 from ..errors import CompiledStructureError
 from ..jax_versions import format_attribute
-from .frames import Frame
+from .frames import Transformed
 from .lifting import Lifted, P, R
 
 
@@ -28,12 +28,12 @@ class Stage(Generic[P, R]):
     Args:
       stage: The stage of JAX; also under the name of this class, such as `compiled`.
       jit_wrapped: The function.
-      frame: The frame of the call that it was made for.
+      transformed: The transformed function of the call that it was made for.
     """
 
     stage: Any
     jit_wrapped: Lifted[P, R]
-    frame: Frame
+    transformed: Transformed
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "stage":  # A half-made copy asks for its own.
@@ -53,10 +53,11 @@ class Compiled(Stage[P, R]):
         Raises:
           CompiledStructureError: The arguments have another structure.
         """
-        call = self.jit_wrapped.prepared(*self.jit_wrapped.with_statics(self.frame, args, kwargs))
-        if call[0] is not self.frame:
+        frame = self.transformed.frame
+        call = self.jit_wrapped.prepared(*self.jit_wrapped.with_statics(frame, args, kwargs))
+        if call[0] is not self.transformed:
             raise CompiledStructureError(
-                compiled_for=self.frame.definition, called_with=call[0].definition
+                compiled_for=frame.definition, called_with=call[0].frame.definition
             )
         return self.jit_wrapped.execute(call, self.stage)  # type: ignore[no-any-return]
 
@@ -74,7 +75,7 @@ class Lowered(Stage[P, R]):
           *args: Arguments of `jax.stages.Lowered.compile`.
           **options: Options of `jax.stages.Lowered.compile`.
         """
-        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.frame)
+        return Compiled(self.stage.compile(*args, **options), self.jit_wrapped, self.transformed)
 
 
 class Traced(Stage[P, R]):
@@ -86,4 +87,4 @@ class Traced(Stage[P, R]):
         Args:
           **options: Options of `jax.stages.Traced.lower`.
         """
-        return Lowered(self.stage.lower(**options), self.jit_wrapped, self.frame)
+        return Lowered(self.stage.lower(**options), self.jit_wrapped, self.transformed)

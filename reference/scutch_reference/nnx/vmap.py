@@ -25,7 +25,7 @@ from ..meta import PARTITION_NAME
 from ..types import Prefix, Tree
 from .axes import add_axis, put_entry, remove_axis, take_entry
 from .flatten import flatten
-from .frames import Frame, PrefixRules
+from .frames import Frame, PrefixRules, Transformed
 from .lifting import Lifted, P, R, lift
 
 
@@ -65,15 +65,12 @@ def call_without_axis(
     Raises:
       AxisNameError: The mapped axis of a variable has another name.
     """
-    pairs = zip(frame.owners, frame.leaf_prefixes, strict=True)
-    mapped = [(nodes[owner], axis) for owner, axis in pairs if owner is not None]
+    mapped = _known_variables(frame, nodes)
     for variable, axis in mapped:
-        if isinstance(axis, int):
-            remove_axis(variable, axis, metadata)
+        remove_axis(variable, axis, metadata)
     out = function()
     for variable, axis in mapped + _new_variables(frame, nodes, out):
-        if isinstance(axis, int):
-            add_axis(variable, axis, metadata)
+        add_axis(variable, axis, metadata)
     return out
 
 
@@ -91,25 +88,30 @@ def call_without_entry(frame: Frame, nodes: list[Any], function: Callable[[], An
     Returns:
       The output of the user's function.
     """
-    pairs = zip(frame.owners, frame.leaf_prefixes, strict=True)
-    mapped = [(nodes[owner], axis) for owner, axis in pairs if owner is not None]
-    taken = [take_entry(variable, axis) for variable, axis in mapped if isinstance(axis, int)]
+    mapped = _known_variables(frame, nodes)
+    taken = [take_entry(variable, axis) for variable, axis in mapped]
     out = function()
-    for variable, axis in mapped:
-        if isinstance(axis, int):
-            put_entry(variable, axis, taken.pop(0))
+    for (variable, axis), entry in zip(mapped, taken, strict=True):
+        put_entry(variable, axis, entry)
     for variable, axis in _new_variables(frame, nodes, out):
-        if isinstance(axis, int):
-            put_entry(variable, axis, None)
+        put_entry(variable, axis, None)
     return out
 
 
-def _new_variables(frame: Frame, nodes: list[Any], out: Tree) -> list[tuple[Any, Any]]:
-    """Variables that a function has made, and their axes."""
+def _known_variables(frame: Frame, nodes: list[Any]) -> list[tuple[Any, int]]:
+    """Mapped variables of the arguments, and their axes."""
+    pairs = zip(frame.definition.leaves, frame.leaf_prefixes, strict=True)
+    found = [(nodes[owner], axis) for (_, owner), axis in pairs if owner is not None]
+    return [pair for pair in found if isinstance(pair[1], int)]
+
+
+def _new_variables(frame: Frame, nodes: list[Any], out: Tree) -> list[tuple[Any, int]]:
+    """Mapped variables that a function has made, and their axes."""
     definition, found, _, _ = flatten([*nodes[0], out])
     known = set(map(id, nodes))
     leaves = [(path, found[i]) for path, i in definition.leaves if i is not None]
-    return [(each, frame.prefix_at(path, each)) for path, each in leaves if id(each) not in known]
+    new = [(each, frame.prefix_at(path, each)) for path, each in leaves if id(each) not in known]
+    return [pair for pair in new if isinstance(pair[1], int)]
 
 
 class Vmapped(Mapped[P, R]):
@@ -118,15 +120,15 @@ class Vmapped(Mapped[P, R]):
     lifts = staticmethod(jax.vmap)
     for_keywords = 0  # They are mapped over their first axis, as in JAX.
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return `jax.vmap` of a function of leaves.
 
         Args:
           frame: The frame of a call.
           run: The function.
         """
-        in_axes = frame.arguments(frame.leaf_prefixes, frame.plain_prefixes)
-        return jax.vmap(run, in_axes, frame.outside, **self.options)
+        in_axes = (frame.leaf_prefixes, *frame.plain_prefixes)
+        return Transformed(frame, jax.vmap(run, in_axes, frame.outside, **self.options))
 
 
 @overload
@@ -185,14 +187,14 @@ def vmap(f: Any = None, *, in_axes: Prefix = 0, out_axes: Prefix = 0, **options:
 class Renamed(Vmapped[P, R]):
     """A function inside of which variables lack the name of an axis; see `transform_metadata`."""
 
-    def transform(self, frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
+    def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
         """Return the function of leaves, as it is.
 
         Args:
           frame: The frame of a call.
           run: The function.
         """
-        return run
+        return Transformed(frame, run)
 
 
 def transform_metadata(

@@ -190,7 +190,7 @@ def test_lifted_functions_keep_nothing_alive():
     assert dead(Box)
     assert dead(cyclic)
     assert len(long_lived._plans or {}) <= 1
-    assert len(both._frames) == 3, "one for each structure that it was called with"
+    assert len(both._transformed) == 3, "one for each structure that it was called with"
 
 
 def test_an_object_dies_without_the_garbage_collector():
