@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .errors import UnknownPathError
-from .nnx.flatten import one_level
+from .nnx.node_types import one_level
 
 
 def to_state_dict(target: Any) -> Any:

@@ -26,7 +26,7 @@ import jax
 from ..errors import TraceLevelError
 from ..jax_versions import trace_level
 from .filters import Path
-from .flatten import LEAVES, Walk, entries, flatten, is_object
+from .flatten import LEAVES, Walk, flatten, is_object
 from .frames import Call, Frame
 from .graphdef import (
     Node,
@@ -37,9 +37,8 @@ from .graphdef import (
     refill,
     unflatten,
 )
-from .objects import Pytree, set_tags
+from .node_types import entries, type_of
 from .prefixes import RETURNED
-from .variables import Variable
 
 # The number of a group of arrays that come out, and the index in it.
 Source = tuple[int, int]
@@ -213,7 +212,7 @@ class _Comparison:
         found: dict[int, tuple[Path, Any]] = {}
         for path, number, _ in ways:
             variable = self.walk.nodes[number]
-            if number < known or not isinstance(variable, Variable):
+            if number < known or not self.walk.described[number].is_variable:
                 continue
             if number not in found:
                 ((_, _, first),) = self.walk.leaves[number]
@@ -227,7 +226,7 @@ class _Comparison:
         """Output the changed leaves of a known node; return whether the node needs a rewrite."""
         old, node = self.frame.definition, self.walk.described[number]
         is_same = number < len(old.nodes) and node == old.nodes[number]
-        if number >= len(old.nodes) or not (is_same or issubclass(node.type, Variable)):
+        if number >= len(old.nodes) or not (is_same or node.is_variable):
             return True
         before = len(self.changed)
         for i, (container, key, _) in enumerate(self.walk.leaves[number], old.first_leaves[number]):
@@ -240,13 +239,11 @@ class _Comparison:
     def is_new_or_alike(self, number: int) -> bool:
         """Whether a node is new, or a known variable of the same type (its metadata may differ)."""
         known, node = self.frame.definition.nodes, self.walk.described[number]
-        return number >= len(known) or (
-            node.type is known[number].type and issubclass(node.type, Variable)
-        )
+        return number >= len(known) or (node.is_variable and node.type is known[number].type)
 
     def sources_of_leaves(self, number: int) -> list[int | Source]:
         """Return the source of each leaf of a node; first output leaves that the caller lacks."""
-        is_variable = isinstance(self.walk.nodes[number], Variable)
+        is_variable = self.walk.described[number].is_variable
         known, sources = len(self.frame.definition.nodes), []
         # `self.changed` has the new value of a known variable.
         leaves = [] if is_variable and number < known else self.walk.leaves[number]
@@ -342,18 +339,11 @@ def rewrite_node(
     Args:
       nodes: The real nodes by number.
       rewrite: The number of the node, and its new description.
-      before: The old description of the node; without one, a variable keeps its metadata.
+      before: The old description of the node, if it has one.
       values: The values of the node's leaves; not used for a variable.
     """
     node, described = nodes[rewrite.number], rewrite.node
     if type(node) is not described.type:
         object.__setattr__(node, "__class__", described.type)
-    if is_object(node):
-        node._changed()
-    if issubclass(described.type, Variable):
-        if before and before.static != described.static:
-            node._set_static(described.static)
-        return
-    if isinstance(node, Pytree):
-        set_tags(node, described.static.value)
+    type_of(described.type).restate(node, described.static)
     refill(node, described, nodes, iter(values), frozenset(before.items if before else ()))

@@ -24,8 +24,9 @@ from ..errors import AliasingError, LeakedTracerError, LiftingError
 from ..jax_versions import Tracer, stored_sharding, trace_level
 from .call_signature import CallSignature
 from .filters import Path
-from .flatten import SCALARS, Plan
+from .flatten import Plan
 from .graphdef import GraphDef, Ref, occurrences, unflatten
+from .node_types import SCALARS
 from .prefixes import FilterPrefix, check_fits, check_spec, for_jax, is_branch, is_end, spread
 
 # The frame, the plan, the arguments with objects, their leaves, and the plain arguments. It is a

@@ -19,7 +19,7 @@ import jax
 from ..errors import DataError
 from .filters import Path, to_predicate
 from .graph import clone, iter_children, iter_graph
-from .graphdef import put, take
+from .node_types import put, take
 from .objects import Elements, Pytree, attributes_of
 from .variables import A, Perturbation, Variable
 
