@@ -26,7 +26,7 @@ from .. import linen, nnx
 from ..errors import CrossingError
 from ..linen.scope import Filter, put
 from ..meta import A, P, Partitioned, boxing
-from ..nnx.node_types import children, put as put_inside
+from ..nnx.node_types import put as put_inside, type_of
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -83,7 +83,7 @@ def _drawn_keys(rngs: Any) -> Any:
 
 def _fill(node: Any, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, variables; those that it has stay and are updated."""
-    present = dict(children(node))
+    present = type_of(type(node)).container(node)
     for name, new in attributes.items():
         old = present.get(name)
         if isinstance(new, Mapping) and old is not None:

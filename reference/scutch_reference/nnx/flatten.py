@@ -114,11 +114,14 @@ class Walk:
         """
         value, leaves = self.nodes[index], self.leaves[index]
         node_type = type_of(type(value))
-        container, static, tags = node_type.container(value), node_type.static(value), {}
+        static, tags = node_type.static(value), {}
         if node_type is VARIABLE:
             leaves.append((value._cell, 0, path))
-        elif node_type is OBJECT:
+            self.described[index] = Node(type(value), static, ())
+            return
+        if node_type is OBJECT:
             tags, numbers = static.value, None
+        container = node_type.container(value)
         items = [
             (key, self.item(container, key, (*path, key), leaves, tags.get(key, numbers)))
             for key in node_type.keys(container)

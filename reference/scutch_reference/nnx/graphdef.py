@@ -284,6 +284,6 @@ def unflatten(
         value = leaves[starts[number] : starts[number] + 1]
         nodes.append(known[number] if number in known else blank(node, *value))
     for number, (made, node) in enumerate(zip(nodes, definition.nodes, strict=True)):
-        if number not in known:
+        if node.items and number not in known:
             refill(made, node, nodes, iter(leaves[starts[number] : starts[number + 1]]))
     return nodes

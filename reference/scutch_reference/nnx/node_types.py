@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import jax
@@ -104,7 +104,7 @@ def _refill_dictionary(container: dict[Any, Any], items: dict[Any, Any]) -> None
 VARIABLE = NodeType(  # Without items: its value is a leaf.
     covers=lambda cls: issubclass(cls, Variable),
     container=lambda variable: (),
-    static=lambda variable: variable._static,
+    static=attrgetter("_static"),
     make=_new_variable,
     restate=Variable._set_static,
     reports=lambda variable: True,
