@@ -10,7 +10,7 @@
 from collections.abc import Mapping
 
 from .errors import StateKeysError
-from .nnx.flatten import one_level
+from .nnx.node_types import one_level
 from .types import Tree
 
 

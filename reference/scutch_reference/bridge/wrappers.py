@@ -27,7 +27,7 @@ from ..errors import CrossingError, MissingVariableError
 from ..linen.binding import scope_of
 from ..linen.scope import Filter, put_at
 from ..meta import A, P, Partitioned, boxing
-from ..nnx.graphdef import contents, put as put_inside
+from ..nnx.node_types import put as put_inside, type_of
 from ..types import Tree
 from .variables import linen_vars_to_nnx_attrs, nnx_attrs_to_linen_vars, to_linen_var
 
@@ -99,8 +99,9 @@ def _drawn_keys(rngs: Any) -> Any:
 
 def _fill(node: Tree, attributes: Mapping[Any, Any]) -> None:
     """Give an object, or a container in it, variables; those that it has stay and are updated."""
+    present = type_of(type(node)).container(node)
     for name, new in attributes.items():
-        old = contents(node).get(name)
+        old = present.get(name)
         if isinstance(new, Mapping) and old is not None:
             _fill(old, new)
         elif isinstance(old, nnx.Variable):

@@ -23,7 +23,8 @@ from typing import Any
 
 import jax
 
-from .flatten import NODE, OTHER, is_object, kind_of
+from .flatten import is_object
+from .node_types import ARRAY, ATOM, type_of
 from .objects import Pytree
 from .tracking import Tracked
 
@@ -114,7 +115,7 @@ class CallSignature:
         self.roots = tuple(i for i in numbers if i in objects)
         self.plain = tuple(i for i in numbers if i not in objects)
         unknown = self.plain if with_objects is None else ()
-        self.containers = [i for i in unknown if kind_of(types[i]) in (NODE, OTHER)]
+        self.containers = [i for i in unknown if type_of(types[i]) not in (ARRAY, ATOM)]
         self.only_objects = bool(objects) and not with_objects
         self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
 

@@ -26,7 +26,7 @@ import jax
 from ..errors import TraceLevelError
 from ..jax_versions import trace_level
 from .filters import Path
-from .flatten import LEAVES, Walk, entries, flatten, is_object
+from .flatten import LEAVES, Walk, flatten, is_object
 from .frames import Call, Frame, Leaf
 from .graphdef import (
     Node,
@@ -37,9 +37,8 @@ from .graphdef import (
     refill,
     unflatten,
 )
-from .objects import Pytree, set_tags
+from .node_types import entries, type_of
 from .prefixes import RETURNED
-from .variables import Variable
 
 # The number of a group of arrays that come out, and the index in it.
 Source = tuple[int, int]
@@ -218,7 +217,7 @@ def _compared(
     known, values, rewritten = frame.definition, dict[int, Any](), list[int]()
     for number, node in enumerate(walk.described[1:], 1):
         before = known.nodes[number] if number < len(known.nodes) else None
-        is_variable, count = issubclass(node.type, Variable), len(values)
+        is_variable, count = node.is_variable, len(values)
         if before and (is_variable or node == before):
             first = known.first_leaves[number]
             for i, (container, key, _) in enumerate(walk.leaves[number], first):
@@ -250,7 +249,7 @@ def _fill_sources(
     in_output = {} if structural else {number: path for path, number, _ in reversed(ways)}
     parts: list[tuple[Leaf, Any, Rewrite]] = []
     for each in rewrites:
-        is_variable = isinstance(walk.nodes[each.number], Variable)
+        is_variable = each.node.is_variable
         if is_variable and each.number < len(frame.definition.nodes):
             continue  # Its new value is a changed leaf.
         for container, key, path in walk.leaves[each.number]:
@@ -338,18 +337,11 @@ def rewrite_node(
     Args:
       nodes: The real nodes by number.
       rewrite: The number of the node, and its new description.
-      before: The old description of the node; without one, a variable keeps its metadata.
+      before: The old description of the node, if it has one.
       values: The values of the node's leaves; not used for a variable.
     """
     node, described = nodes[rewrite.number], rewrite.node
     if type(node) is not described.type:
         object.__setattr__(node, "__class__", described.type)
-    if is_object(node):
-        node._changed()
-    if issubclass(described.type, Variable):
-        if before and before.static != described.static:
-            node._set_static(described.static)
-        return
-    if isinstance(node, Pytree):
-        set_tags(node, described.static.value)
+    type_of(described.type).restate(node, described.static)
     refill(node, described, nodes, iter(values), frozenset(before.items if before else ()))

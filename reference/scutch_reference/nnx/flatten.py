@@ -24,63 +24,21 @@ False
 """
 
 import weakref
-from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
-from enum import Enum
-from functools import lru_cache
-from itertools import chain, repeat
-from operator import is_, methodcaller
+from collections.abc import Sequence
+from itertools import chain
+from operator import call, is_
 from typing import Any
 
-import jax
-import numpy as np
-
-from ..jax_versions import Tracer
 from .filters import Path
-from .graphdef import LEAF, GraphDef, Node, Ref, Tree, contents, interned
-from .objects import Pytree
-from .states import State
+from .graphdef import LEAF, GraphDef, Node, Ref, Tree, interned
+from .node_types import ARRAY, ATOM, OBJECT, OTHER, SCALARS, VARIABLE, one_level, type_of
 from .static import Static, frozen
 from .tracking import EPOCH, Tracked
-from .variables import Variable
 
 Location = tuple[Any, Any]
 
-_DICTS = (dict, OrderedDict, defaultdict)
-_SETS = (set, frozenset)
-_VALUES: Callable[[Any], Any] = methodcaller("values")
-SCALARS = (bool, int, float, complex, np.generic)
-_ATOMS = (
-    *(str, bytes, type(None), type, np.dtype, Enum, GraphDef),
-    *(jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec),
-)
-
-
-# The kinds of values in a graph. They are no `Enum`: to look up a member of one is a Python call.
-NODE = "node"
-VALUE = "leaf: an array"
-ATOM = "static data without parts"
-OTHER = "to be looked into: static data, or a container without identity"
-
 LEAVES = "numbers are leaves"
 """An option of `Walk`: bare numbers beside objects in an argument are leaves, as for JAX."""
-
-
-def _kind(cls: type[Any]) -> str:
-    if issubclass(cls, Tracked | State | list) or cls in _DICTS:
-        return NODE
-    if issubclass(cls, np.ndarray | jax.Array | Tracer | jax.ShapeDtypeStruct):
-        return VALUE
-    return ATOM if issubclass(cls, (*SCALARS, *_ATOMS)) else OTHER
-
-
-kind_of: Any = lru_cache(maxsize=2048)(_kind)
-"""Return the kind of the values of a type."""
-
-
-def is_node(value: Any) -> bool:
-    """Return whether a value has an identity in a graph."""
-    return bool(kind_of(type(value)) is NODE)
 
 
 def is_object(value: Any) -> bool:
@@ -88,43 +46,14 @@ def is_object(value: Any) -> bool:
     return isinstance(value, Tracked)
 
 
-def entries(path: Sequence[Any]) -> Path:
-    """Return a path of JAX as the keys, indices and names that it is made of.
-
-    An entry of a class of the user's own stands for itself.
-    """
-    names = ("idx", "key", "name")
-    return tuple(next((getattr(e, name) for name in names if hasattr(e, name)), e) for e in path)
-
-
-def one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
-    """Return keys, children and structure of a tree node of JAX, or None for a leaf of JAX."""
-    pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    if pairs and not pairs[0][0]:
-        return None
-    return tuple(entries(path)[0] for path, _ in pairs), [child for _, child in pairs], treedef
-
-
 def _keeps_its_children(cls: Any) -> bool:
-    """Whether tree nodes of a class keep their children for life."""
+    """Whether values of a class keep their children or members for life."""
     parameters = getattr(cls, "__dataclass_params__", None)
-    return issubclass(cls, tuple) or getattr(parameters, "frozen", False)
-
-
-def keys_in(node: Any) -> Any:
-    """Return the attribute names (sorted), keys or indices of the items of a node, in order."""
-    inside = contents(node)
-    if isinstance(inside, list):
-        return range(len(inside))
-    return sorted(inside) if isinstance(node, Pytree) else list(inside)
+    return issubclass(cls, tuple | frozenset) or getattr(parameters, "frozen", False)
 
 
 def structure_and_parts(value: Any) -> tuple[Any, list[Any]]:
     """Return a structure, which a check compares by `==`, and the parts, compared by identity."""
-    if isinstance(value, list):
-        return None, list(value)
-    if type(value) in _DICTS:
-        return None, [*value, *value.values()]
     level = one_level(value)
     return (frozen(value), []) if level is None else (level[2], level[1])
 
@@ -140,7 +69,8 @@ class Walk:
       index: Their numbers by `id`.
       described: The description of each node; None until it is described.
       leaves: For each node its leaves, as container, key and path.
-      checks: The mutable values that report no changes, each with its structure and parts.
+      containers: The mutable lists, dictionaries and sets that report no changes.
+      checks: The other mutable values that report none, each with its structure and parts.
       repeated: Numbers of nodes that occur more than once.
     """
 
@@ -149,6 +79,7 @@ class Walk:
         self.index = {id(node): i for i, node in enumerate(known)}
         self.described: list[Any] = [None] * len(known)
         self.leaves: list[list[tuple[Any, Any, Path]]] = [[] for _ in known]
+        self.containers: list[Any] = []
         self.checks: list[tuple[Any, Any, list[Any]]] = []
         self.repeated: set[int] = set()
 
@@ -182,23 +113,22 @@ class Walk:
           numbers: As in `number`.
         """
         value, leaves = self.nodes[index], self.leaves[index]
-        if isinstance(value, Variable):
+        node_type = type_of(type(value))
+        static, tags = node_type.static(value), {}
+        if node_type is VARIABLE:
             leaves.append((value._cell, 0, path))
-            self.described[index] = Node(type(value), value._static, (("value", LEAF),))
+            self.described[index] = Node(type(value), static, ())
             return
-        inside, tags, static = contents(value), {}, None
-        if isinstance(value, Pytree):
-            tags = {key: tag for key, tag in value._tags.items() if key in inside}
-            static, numbers = Static(tags), None
-        elif isinstance(value, defaultdict):
-            static = Static(value.default_factory)
-        found = [
-            (k, self.item(inside, k, (*path, k), leaves, tags.get(k, numbers)))
-            for k in keys_in(value)
+        if node_type is OBJECT:
+            tags, numbers = static.value, None
+        container = node_type.container(value)
+        items = [
+            (key, self.item(container, key, (*path, key), leaves, tags.get(key, numbers)))
+            for key in node_type.keys(container)
         ]
-        self.described[index] = Node(type(value), static, tuple(found))
-        if path and (not isinstance(value, Pytree) or value._exposed):
-            self.checks.append((inside, *structure_and_parts(inside)))
+        self.described[index] = Node(type(value), static, tuple(items))
+        if path and not node_type.reports(value):
+            self.containers.append(container)
 
     def item(self, inside: Any, key: Any, path: Path, leaves: list[Any], tag: Any = None) -> Any:
         """Return the item for a value inside a container.
@@ -215,14 +145,15 @@ class Walk:
           A `Ref` for a node, `LEAF` for an array or another leaf, a `Tree` for a container that is
           no node, such as a tuple of arrays, and a `Static` for anything else.
         """
-        value, kind = inside[key], kind_of(type(inside[key]))
-        if kind is NODE:
+        value = inside[key]
+        cls: Any = type(value)
+        node_type = type_of(cls)
+        if node_type.is_node:
             return Ref(self.number(value, path, LEAVES if tag is LEAVES else None))
-        if kind is VALUE or (tag and isinstance(value, SCALARS)):
+        if node_type is ARRAY or (tag and isinstance(value, SCALARS)):
             leaves.append((inside, key, path))
             return LEAF
-        level = one_level(value) if kind is OTHER else None
-        cls: Any = type(value)
+        level = None if node_type is ATOM else one_level(value)
         if level is not None:
             keys, children, treedef = level
             items = [self.item(children, i, (*path, k), leaves, tag) for i, k in enumerate(keys)]
@@ -232,7 +163,9 @@ class Walk:
                 return Tree(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
         by_identity = cls.__hash__ is object.__hash__ or callable(value)
-        if kind is OTHER and not (by_identity or _keeps_its_children(cls)):
+        if node_type.views:
+            self.containers.append(value)
+        elif node_type is OTHER and not (by_identity or _keeps_its_children(cls)):
             self.checks.append((value, static.key, []))
         return static
 
@@ -265,49 +198,6 @@ def read(locations: Sequence[Location]) -> list[Any]:
     return [container[key] for container, key in locations]
 
 
-class Checks:
-    """The mutable parts of a graph that report no changes, and whether they are as they were.
-
-    All lists, dictionaries and sets are compared at once, by maps that run in C: their number
-    costs no Python call (JIT-3). A list or dictionary is the same if the very same values are in
-    it, in the same order; a set, if the very same values are in it.
-
-    Args:
-      checks: Each part, with its structure and the values that are directly in it.
-    """
-
-    def __init__(self, checks: Sequence[tuple[Any, Any, list[Any]]]):
-        values = [value for value, _, _ in checks]
-        self.dictionaries = [each for each in values if isinstance(each, dict)]
-        self.containers = [each for each in values if isinstance(each, list)] + self.dictionaries
-        self.sizes = [*map(len, self.containers)]
-        values_inside = chain.from_iterable(map(_VALUES, self.dictionaries))
-        self.inside = [*chain(chain.from_iterable(self.containers), values_inside)]
-        self.sets = [each for each in values if type(each) in _SETS]
-        self.members = [*map(list, self.sets)]  # Alive, so that no other value has their `id`.
-        self.identities = [frozenset(map(id, each)) for each in self.sets]
-        self.others = [
-            each for each in checks if not isinstance(each[0], list | dict | set | frozenset)
-        ]
-
-    def hold(self) -> bool:
-        """Return whether all parts are as they were: one Python call, whatever their number."""
-        if [*map(len, self.containers)] != self.sizes:
-            return False
-        # The items of all lists and the keys of all dictionaries, then the values of the latter.
-        values = chain.from_iterable(map(_VALUES, self.dictionaries))
-        inside = chain(chain.from_iterable(self.containers), values)
-        if not all(map(is_, inside, self.inside)):
-            return False
-        if self.sets and [*map(frozenset, map(map, repeat(id), self.sets))] != self.identities:
-            return False
-        for value, structure, parts in self.others:
-            new, present = structure_and_parts(value)
-            if len(present) != len(parts) or not all(map(is_, present, parts)) or new != structure:
-                return False
-        return True
-
-
 class Plan:
     """A flattened graph that knows whether it is still true (JIT-3), and keeps no object alive.
 
@@ -322,6 +212,10 @@ class Plan:
       containers: Where each leaf is: a container, and
       keys: the key in it.
       has_only_variables: Whether each leaf is the value of a variable, so that all keys are 0.
+      checks: The changeable values that are compared by Python code; see `Walk`.
+      views, viewed: The views of the other changeable containers, and their arguments. All are
+        compared at once, by maps that run in C: their number costs no Python call (JIT-3).
+      sizes, inside: The sizes of these containers, and the values in all of them.
       level: The trace level of the objects, or None where they have several or there are none.
     """
 
@@ -329,7 +223,11 @@ class Plan:
         self.epoch = EPOCH[0]
         self.definition, nodes, locations, walk = flatten(roots, LEAVES)
         self.containers, self.keys = [c for c, _ in locations], [key for _, key in locations]
-        self.checks = Checks(walk.checks) if walk.checks else None
+        self.checks = walk.checks
+        views = [(view, each) for each in walk.containers for view in type_of(type(each)).views]
+        self.views, self.viewed = [view for view, _ in views], [each for _, each in views]
+        self.sizes = [*map(len, self.viewed)]
+        self.inside = [*chain(*map(call, self.views, self.viewed))]
         self.other_roots: tuple[Any, ...] = ()  # Weak references, which watch for their deaths.
         objects = [node for node in nodes if is_object(node)]
         self.cells = [node._cell for node in objects]
@@ -339,10 +237,10 @@ class Plan:
         levels = [node._level for node in objects]
         self.level = levels[0] if levels and levels.count(levels[0]) == len(levels) else None
         # A container in the plan might lead back to a root that the plan must not keep alive.
-        variables = sum(isinstance(node, Variable) for node in nodes)
+        variables = sum(node.is_variable for node in self.definition.nodes)
         self.has_only_variables = len(locations) == variables
         later = {item.number for _, item in walk.described[0].items[1:] if isinstance(item, Ref)}
-        holds_containers = bool(self.checks) or not self.has_only_variables
+        holds_containers = bool(views or self.checks) or not self.has_only_variables
         self.may_be_kept = not (walk.repeated & later and holds_containers)
 
     def holds(self) -> bool:
@@ -352,7 +250,12 @@ class Plan:
             if [cell[-1] for cell in self.cells] != self.versions:
                 return False
             self.epoch = epoch
-        return not self.checks or self.checks.hold()
+        for value, structure, parts in self.checks:
+            new, present = structure_and_parts(value)
+            if len(present) != len(parts) or not all(map(is_, present, parts)) or new != structure:
+                return False
+        inside = chain(*map(call, self.views, self.viewed))
+        return [*map(len, self.viewed)] == self.sizes and all(map(is_, inside, self.inside))
 
 
 EMPTY = Plan(())

@@ -27,8 +27,9 @@ from ..errors import AliasingError, LeakedTracerError, LiftingError
 from ..jax_versions import Tracer, stored_sharding, trace_level
 from .call_signature import CallSignature
 from .filters import Path
-from .flatten import SCALARS, Plan
+from .flatten import Plan
 from .graphdef import GraphDef, Ref, occurrences, unflatten
+from .node_types import SCALARS
 from .prefixes import FilterPrefix, check_fits, check_spec, for_jax, is_branch, is_end, spread
 
 # The path of a leaf, and the number of the variable whose value it is; None if it has no variable.

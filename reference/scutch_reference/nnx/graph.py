@@ -24,8 +24,9 @@ import jax
 
 from ..errors import DataError, UnknownPathError
 from .filters import Path, to_predicate
-from .flatten import flatten, is_node, keys_in, one_level, read
-from .graphdef import GraphDef, contents, filled, leaf_at, leaf_paths, put, take, unflatten
+from .flatten import flatten, read
+from .graphdef import GraphDef, filled, leaf_at, leaf_paths, unflatten
+from .node_types import children, is_node, one_level, put, take
 from .objects import Pytree
 from .states import FlatState, State, partition, parts_of, to_flat_state
 from .variables import A, Variable, copied_tree, is_variable
@@ -245,20 +246,10 @@ def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> 
     popped = variables(node, filter, *filters)
     taken = {id(variable) for variable in jax.tree.leaves(popped, is_leaf=is_variable)}
     for parent in flatten([node])[1]:
-        for key, child in reversed(_children(parent)):
+        for key, child in reversed(children(parent)):
             if id(child) in taken:
                 take(parent, key)
     return popped
-
-
-def _children(value: Any) -> list[tuple[Any, Any]]:
-    """Path entries and values directly inside a value; a variable has none."""
-    if isinstance(value, Variable):
-        return []
-    if is_node(value):
-        return [(key, contents(value)[key]) for key in keys_in(value)]
-    keys, children, _ = one_level(value) or ((), (), None)
-    return list(zip(keys, children, strict=True))
 
 
 def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
@@ -278,7 +269,7 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
             return
         if is_node(value):
             seen.add(id(value))
-        for key, child in _children(value):
+        for key, child in children(value):
             yield from visit((*path, key), child)
         yield path, value
 
@@ -292,7 +283,7 @@ def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[
       node: An object, or a tree of objects and arrays.
       graph: Accepted and not needed: sharing is always kept.
     """
-    return (pair for pair in _children(node) if isinstance(pair[1], Pytree | Variable))
+    return (pair for pair in children(node) if isinstance(pair[1], Pytree | Variable))
 
 
 def recursive_map(
@@ -311,14 +302,13 @@ def recursive_map(
     copy, replaced = clone(node), dict[int, Any]()
     for path, value in list(iter_graph(copy)):
         if is_node(value):
-            for key, child in _children(value):
+            for key, child in children(value):
                 if id(child) in replaced:
                     put(value, key, replaced[id(child)])
             replaced[id(value)] = function(path, value)
         elif level := one_level(value):
-            _, children, treedef = level
-            parts = [replaced.get(id(child), child) for child in children]
-            replaced[id(value)] = treedef.unflatten(parts)
+            _, parts, treedef = level
+            replaced[id(value)] = treedef.unflatten([replaced.get(id(p), p) for p in parts])
     return replaced.get(id(copy), copy)  # type: ignore[no-any-return]
 
 

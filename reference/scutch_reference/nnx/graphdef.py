@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Generic, NamedTuple
 import jax
 
 from .filters import Path
-from .objects import Pytree, attributes_of, set_tags
+from .node_types import ATOMS, type_of
 from .variables import A, Variable
 
 
@@ -65,11 +65,17 @@ class Node(NamedTuple):
     """The description of one node.
 
     `static` is the metadata of a variable, the tags of an object, the factory of a `defaultdict`.
+    A variable has no items; its value is one leaf.
     """
 
     type: type[Any]
     static: Any
     items: tuple[tuple[Any, Any], ...]
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether the node is a variable."""
+        return issubclass(self.type, Variable)
 
 
 def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
@@ -79,9 +85,10 @@ def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
       item: An item or a description.
       path: The path of the item.
     """
-    if isinstance(item, Tree | Node):
-        return [end for key, each in item.items for end in leaf_paths(each, (*path, key))]
-    return [path] if item is LEAF else []
+    if item is LEAF or (isinstance(item, Node) and item.is_variable):
+        return [path]
+    inside = item.items if isinstance(item, Tree | Node) else ()
+    return [end for key, each in inside for end in leaf_paths(each, (*path, key))]
 
 
 def leaf_at(nodes: Mapping[int, Node] | Sequence[Node], path: Path) -> tuple[int, int] | None:
@@ -102,7 +109,7 @@ def leaf_at(nodes: Mapping[int, Node] | Sequence[Node], path: Path) -> tuple[int
         item, within = dict(getattr(item, "items", ())).get(key), (*within, key)
         if isinstance(item, Ref):
             number, item, within = item.number, nodes[item.number], ()
-    ends = [()] if issubclass(nodes[number].type, Variable) else leaf_paths(nodes[number])
+    ends = leaf_paths(nodes[number])
     return (number, ends.index(within)) if within in ends else None
 
 
@@ -172,8 +179,8 @@ class GraphDef(Generic[A]):
         """The path of each leaf in order, and the number of the variable whose value it is."""
         found: list[tuple[Path, int | None]] = []
         for number, (node, path) in enumerate(zip(self.nodes, self.node_paths, strict=True)):
-            own = [(path, number)] if issubclass(node.type, Variable) else []
-            found += own or [(end, None) for end in leaf_paths(node, path)]
+            owner = number if node.is_variable else None
+            found += [(end, owner) for end in leaf_paths(node, path)]
         return tuple(found)
 
     @cached_property
@@ -183,6 +190,7 @@ class GraphDef(Generic[A]):
 
 
 jax.tree_util.register_pytree_node(GraphDef, lambda node: ((), node), lambda node, _: node)
+ATOMS.append(GraphDef)
 
 _known: weakref.WeakValueDictionary[Any, GraphDef[Any]] = weakref.WeakValueDictionary()
 _recent: deque[GraphDef[Any]] = deque(maxlen=16)  # Keeps the latest ones alive.
@@ -203,29 +211,15 @@ def interned(nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()) -> GraphDef
     return found
 
 
-def contents(value: Any) -> Any:
-    """Return the list or dictionary that holds the items of a node by their path entries."""
-    return attributes_of(value) if isinstance(value, Pytree) else value
-
-
-def blank(node: Node, value: Any = None) -> Any:
+def blank(node: Node, *value: Any) -> Any:
     """Return a new node without its items.
 
     Args:
       node: The description.
-      value: The raw value, if it is a variable; or a variable, whose raw value and metadata the new
-        one has.
+      *value: The raw value, if it is a variable; or a variable, whose raw value and metadata the
+        new one has. It is ignored for any other node.
     """
-    static = node.static
-    if issubclass(node.type, Variable):
-        if isinstance(value, Variable):
-            value, static = value.get_raw_value(), value._static
-        return node.type._unflatten(static, [value])
-    if issubclass(node.type, Pytree):
-        made = Pytree.__new__(node.type)
-        set_tags(made, static.value)
-        return made
-    return node.type() if static is None else node.type(static.value)
+    return type_of(node.type).make(node.type, node.static, *value)
 
 
 def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
@@ -249,35 +243,6 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
     return item.value
 
 
-def put(node: Any, key: Any, value: Any) -> None:
-    """Set an item of a node, as its user would; `take` deletes it.
-
-    Args:
-      node: An object, a dictionary or a list, whose item is set in place.
-      key: The name of the attribute, the key, or the index; `len(node)` of a `List` appends.
-      value: The new value.
-
-    Raises:
-      TraceLevelError: The object was made outside the transformation that runs.
-    """
-    contents(node)[key] = node._accepted(key, value) if isinstance(node, Pytree) else value
-
-
-def take(node: Any, key: Any) -> None:
-    """Delete an item of a node, as its user would; inverse of `put`.
-
-    Args:
-      node: An object, a dictionary or a list, whose item is deleted in place.
-      key: The name of the attribute, the key, or the index; the node has it.
-
-    Raises:
-      TraceLevelError: The object was made outside the transformation that runs.
-    """
-    if isinstance(node, Pytree):
-        node._forget(key)
-    del contents(node)[key]
-
-
 def refill(
     value: Any, node: Node, nodes: Sequence[Any], leaves: Iterator[Any], kept: Collection[Any] = ()
 ) -> None:
@@ -290,17 +255,12 @@ def refill(
       leaves: The values of the node's leaves are taken from it.
       kept: Items that the node has already: without leaves, their values stay the same objects.
     """
-    inside, new = contents(value), {}
+    node_type = type_of(node.type)
+    container, new = node_type.container(value), {}
     for key, item in node.items:
         stays = (key, item) in kept and not leaf_paths(item)
-        new[key] = inside[key] if stays else filled(item, nodes, leaves)
-    if isinstance(value, Pytree):  # Its attributes stay in their order.
-        new = {key: new[key] for key in inside if key in new} | new
-    inside.clear()
-    if isinstance(inside, list):
-        inside.extend(new.values())
-    else:
-        inside.update(new)
+        new[key] = container[key] if stays else filled(item, nodes, leaves)
+    node_type.refill(container, new)
 
 
 def unflatten(
@@ -324,6 +284,6 @@ def unflatten(
         value = leaves[starts[number] : starts[number] + 1]
         nodes.append(known[number] if number in known else blank(node, *value))
     for number, (made, node) in enumerate(zip(nodes, definition.nodes, strict=True)):
-        if number not in known and not isinstance(made, Variable):
+        if node.items and number not in known:
             refill(made, node, nodes, iter(leaves[starts[number] : starts[number + 1]]))
     return nodes

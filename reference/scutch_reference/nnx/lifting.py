@@ -35,7 +35,8 @@ import functools
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
-from operator import getitem
+from itertools import chain
+from operator import call, getitem, is_
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from ..errors import LiftingError, UnhashableStaticError
@@ -228,7 +229,7 @@ class Lifted(Generic[P, R]):
 
         This is one function, though it has four steps. It runs in every dispatch, and the cost of a
         dispatch is its number of Python calls (JIT-3). A dispatch makes 6 calls, whatever the size
-        of the objects, and 2 more if they contain lists, dictionaries or sets, however many.
+        of the objects, and whatever number of lists, dictionaries and sets they contain.
 
         Args:
           args: The positional arguments.
@@ -266,7 +267,13 @@ class Lifted(Generic[P, R]):
         if signature.only_objects:
             plans = roots[0]._plans
             plan = plans.get(tuple(map(id, roots[1:]))) if plans else None
-            if plan is None or ((plan.epoch != EPOCH[0] or plan.checks) and not plan.holds()):
+            # In the usual case, this makes the last step of `holds` without a Python call.
+            if plan is None or not (
+                plan.holds()
+                if plan.epoch != EPOCH[0] or plan.checks
+                else [*map(len, plan.viewed)] == plan.sizes
+                and all(map(is_, chain(*map(call, plan.views, plan.viewed)), plan.inside))
+            ):
                 plan = kept_plan(roots)
         else:
             plan = Plan(roots) if roots else EMPTY

@@ -20,7 +20,7 @@ from ..errors import ValueExpectedError
 from ..types import Tree
 from .filters import Filter, Path, to_predicate
 from .graph import clone, iter_children, iter_graph
-from .graphdef import put, take
+from .node_types import put, take
 from .objects import Elements, Pytree, attributes_of
 from .variables import A, Perturbation, Variable
 

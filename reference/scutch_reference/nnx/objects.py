@@ -193,7 +193,6 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     def _forget(self, key: Any) -> None:
         """Drop the tag of an attribute that is about to be deleted."""
         self._check(f"delete the attribute {key!r} of")
-        self._changed()
         set_tags(self, {k: v for k, v in self._tags.items() if k != key})
 
     def __getstate__(self) -> tuple[dict[Any, Any], Mapping[Any, bool]]:
@@ -245,13 +244,14 @@ class Object(Pytree, pytree=False):
 
 
 def set_tags(node: Pytree, tags: Mapping[Any, bool]) -> None:
-    """Tag the attributes of a node anew; those that its class tags stay tagged.
+    """Tag the attributes of a node anew, beside those that its class tags, and report a change.
 
     Args:
       node: The object.
       tags: Whether an attribute is data, by its name.
     """
     _put(node, "_tags", {**node._class_tags, **tags})
+    node._changed()
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field, data, static))

@@ -25,8 +25,9 @@ from ..errors import IndivisibleSizeError, LiftedValueError, MeshAxisError, NoFi
 from ..placement import mesh_axes
 from ..types import Leaf, Prefix, Tree
 from .filters import Path, PathIn, to_predicates
-from .flatten import entries, is_object, one_level
+from .flatten import is_object
 from .graph import pure, state
+from .node_types import entries, one_level
 from .states import State, to_flat_state
 from .static import frozen
 
