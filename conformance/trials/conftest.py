@@ -7,6 +7,7 @@ import pytest
 from scutch.judging.compiled import compiled_once
 from scutch.judging.costs import Memory
 from scutch.judging.profiles import prepare_devices
+from trials import commands
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -34,6 +35,24 @@ def _small(_memory):
     """Three workers that keep all that they compile would take more than 10 GB."""
     yield
     _memory.slim()
+
+
+@pytest.fixture(scope="session")
+def _warm():
+    with commands.warm_process(commands.variables()) as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def command(_warm, tmp_path_factory):
+    """Carries out a command of `scutch` or `pytest` in a folder; gives exit code and output."""
+
+    def call(folder, *words, **environment):
+        output = tmp_path_factory.mktemp("command") / "output"
+        commands.begin(_warm, words, folder, output, {**commands.variables(), **environment})
+        return commands.ended(_warm, output)
+
+    return call
 
 
 @pytest.fixture(scope="module")

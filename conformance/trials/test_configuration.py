@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import jsonschema
 import pytest
@@ -46,16 +44,6 @@ def project(tmp_path, monkeypatch):
         return tmp_path
 
     return write
-
-
-def scutch(folder, *words):
-    """The output of `scutch`, and its exit code."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "scutch", *words], cwd=folder, env=kept,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr, done.returncode
 
 
 ALL = """
@@ -169,12 +157,12 @@ def test_what_is_newer_than_the_edition_counts_as_a_should():
 # ---------------------------------------------------------------- in a run
 
 
-def test_a_run_takes_the_settings_and_what_failed_is_judged_again(project):
+def test_a_run_takes_the_settings_and_what_failed_is_judged_again(project, command):
     folder = project(
         'implementation = "broken.py"\nprofile = "quick"\nrequirements = ["metadata/box-axes"]\n'
         f'skip = [{{ requirement = "{AXES}/removal-works*", reason = "slow" }}]'
     )
-    printed, code = scutch(folder, "run", "--report", "report.json")
+    code, printed = command(folder, "scutch", "run", "--report", "report.json")
     assert code == 1, printed
     assert f"settings: [tool.scutch] of {folder / 'pyproject.toml'}" in printed
     assert f"skipped: {AXES}/removal-works-without-assertions, " in printed
@@ -183,7 +171,9 @@ def test_a_run_takes_the_settings_and_what_failed_is_judged_again(project):
     failed = {one.id for one in before.requirements if one.verdict in ("failed", "blocked")}
     assert REMOVAL in failed
 
-    printed, code = scutch(folder, "run", "--from", "report.json", "--report", "again.json")
+    code, printed = command(
+        folder, "scutch", "run", "--from", "report.json", "--report", "again.json"
+    )
     assert code == 1, printed
     again = {one.id: one for one in load(folder / "again.json").requirements}
     assert again.keys() == failed
@@ -194,10 +184,12 @@ def test_a_run_takes_the_settings_and_what_failed_is_judged_again(project):
     (folder / "broken.py").write_text(
         BROKEN.replace("return self", "return super().remove_axis(index, params)")
     )
-    printed, code = scutch(folder, "run", "--from", "again.json", "--report", "again.json")
+    code, printed = command(
+        folder, "scutch", "run", "--from", "again.json", "--report", "again.json"
+    )
     assert code == 0, printed
-    printed, code = scutch(folder, "run", "--from", "again.json")
+    code, printed = command(folder, "scutch", "run", "--from", "again.json")
     assert (code, "nothing failed in again.json" in printed) == (0, True), printed
-    printed, code = scutch(folder, "run", "--from", "missing.json")
+    code, printed = command(folder, "scutch", "run", "--from", "missing.json")
     assert code == 2
     assert "missing.json" in printed

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from trials.commands import begin, ended, variables, warm_process
 
 ADAPTER = (
     "from scutch_reference import logical, meta\nfrom scutch import Implementation, Namespace\n"
@@ -139,15 +140,10 @@ SETUPS = {
 @pytest.fixture(scope="module")
 def warm():
     """A process that carries out commands of `scutch`."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "JAX_"))}
-    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "trials.hostile.warm"], env=environment, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    with process:
+    with warm_process(
+        {k: v for k, v in variables().items() if not k.startswith("JAX_")}
+    ) as process:
         yield process
-        process.stdin.close()
 
 
 @pytest.fixture
@@ -156,14 +152,9 @@ def scutch(warm, tmp_path):
 
     def call(*argv, environment=None):
         (tmp_path / "work").mkdir(exist_ok=True)
-        request = {
-            "argv": argv, "cwd": str(tmp_path / "work"), "environment": environment or {},
-            "output": str(tmp_path / "output"),
-        }  # fmt: skip
-        warm.stdin.write(json.dumps(request) + "\n")
-        warm.stdin.flush()
-        code = int(warm.stdout.readline())
-        return code, (tmp_path / "output").read_text("utf-8", errors="replace")
+        output = tmp_path / "output"
+        begin(warm, ("scutch", *argv), tmp_path / "work", output, environment or {})
+        return ended(warm, output)
 
     return call
 

@@ -6,7 +6,6 @@ So does a run whose broken laws take long when they are tried again, after the l
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 import types
@@ -19,6 +18,7 @@ from scutch.judging.isolation import Lost
 from scutch.judging.run import settle
 from scutch.judging.suite import laws
 from scutch.judging.verdicts import Counterexample, Trial
+from trials.commands import begin, ended, variables, warm_process
 from trials.test_killed_judge import MARK, awaited, processes
 
 QUICK = "metadata/box-values/only-boxes-are-metadata"
@@ -74,15 +74,9 @@ def mark():
 @pytest.fixture(scope="module")
 def warm(mark):
     """A process that carries out commands of `scutch`, each in a process group of its own."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "JAX_"))}
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "trials.hostile.warm"], text=True,
-        env={**environment, MARK: mark, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    with process:
+    ours = {k: v for k, v in variables().items() if not k.startswith("JAX_")}
+    with warm_process({**ours, MARK: mark}) as process:
         yield process
-        process.stdin.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
@@ -94,21 +88,19 @@ def test_an_interrupted_run_ends_with_a_report_and_nothing_else(
         (tmp_path / name).mkdir()
     (tmp_path / "work" / "mine.py").write_text(ADAPTER)
     asked = [f"--requirement={each}" for each in (QUICK, ROOT_CAUSE, CONSEQUENCE)]
-    request = {
-        "argv": ["run", "-p", "no:cacheprovider", "--implementation", f"mine.py:{attribute}",
-                 "--profile", "quick", "--report", "report.json", *asked, *options],
-        "cwd": str(tmp_path / "work"), "output": str(tmp_path / "output"),
-        "environment": {"TMPDIR": str(tmp_path / "temporary")},
-    }  # fmt: skip
-    warm.stdin.write(json.dumps(request) + "\n")
-    warm.stdin.flush()
+    command = (
+        "scutch", "run", "-p", "no:cacheprovider", "--implementation", f"mine.py:{attribute}",
+        "--profile", "quick", "--report", "report.json", *asked, *options,
+    )  # fmt: skip
+    output = tmp_path / "output"
+    begin(warm, command, tmp_path / "work", output, {"TMPDIR": str(tmp_path / "temporary")})
     hanging = awaited((tmp_path / "work" / "hanging").exists, 50)
     judge = int((tmp_path / "output.pid").read_text())
     for number in signals:
         os.killpg(judge, number)
         time.sleep(0.1)
     started = time.monotonic()
-    code, text = int(warm.stdout.readline()), (tmp_path / "output").read_text("utf-8")
+    code, text = ended(warm, output)
     assert hanging, text
     assert code == 2, text
     assert time.monotonic() - started < 20

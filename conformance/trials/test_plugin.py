@@ -20,16 +20,16 @@ from scutch import Implementation, Namespace
 
 
 @pytest.fixture
-def judge(tmp_path):
+def judge(tmp_path, command):
     """Run `pytest conformance`; gives the exit code, the output, and the report."""
 
     def run(*options, profile="quick", report=True):
         path = tmp_path / "report.json"
         path.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "pytest", "conformance", "-q", "-p", "no:cacheprovider"]
-        command += ["--profile", profile, *(["--report", str(path)] if report else []), *options]
-        done = _execute(command)
-        return done.returncode, done.stdout + done.stderr, _read(path)
+        words = ("pytest", "conformance", "-q", "-p", "no:cacheprovider", "--profile", profile)
+        written = ("--report", path) if report else ()
+        code, printed = command(ROOT, *words, *written, *options)
+        return code, printed, _read(path)
 
     return run
 

@@ -1,10 +1,8 @@
 """Shards divide the requirements alike everywhere, and together they are one run."""
 
+import functools
 import json
-import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -51,14 +49,6 @@ def test_a_shard_that_is_none_is_refused(text):
         Shard.parse(text)
 
 
-def _scutch(*words):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    return subprocess.run(
-        [sys.executable, "-m", "scutch", *words], cwd=ROOT, env=environment,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
 LIAR = """
 import scutch_reference
 from scutch_reference import logical, meta
@@ -78,18 +68,24 @@ implementation = Implementation("liar", "1", meta=Namespace("lying meta", told, 
 
 
 @pytest.fixture(scope="module")
-def divided(tmp_path_factory):
+def scutch(command):
+    """Gives the exit code of `scutch`, and its output."""
+    return functools.partial(command, ROOT, "scutch")
+
+
+@pytest.fixture(scope="module")
+def divided(scutch, tmp_path_factory):
     """A whole run on a liar, and the same in two shards, in different folders; and the liar."""
     folder = tmp_path_factory.mktemp("shards")
     (folder / "liar.py").write_text(LIAR)
     asked = ("--requirement", "BOX-5", "--requirement", "BOX-6", "--requirement", "BOX-8")
     for name, options in {"whole": (), "1": ("--shard", "1/2"), "2": ("--shard", "2/2")}.items():
-        done = _scutch(
+        code, printed = scutch(
             "run", "--implementation", str(folder / "liar.py"), "-q", "-p", "no:cacheprovider",
             "--examples", "8", *asked, "--report", str(folder / f"{name}.json"), *options,
         )  # fmt: skip
-        assert done.returncode in (0, 1), done.stdout + done.stderr
-        (folder / f"{name}.txt").write_text(done.stdout)
+        assert code in (0, 1), printed
+        (folder / f"{name}.txt").write_text(printed)
     return folder
 
 
@@ -99,11 +95,13 @@ def _found(path):
     return report | {"requirements": [row | machine for row in report["requirements"]]}
 
 
-def test_merged_shards_are_the_whole_run(divided):
+def test_merged_shards_are_the_whole_run(scutch, divided):
     """A failure that follows from one in the other shard is blocked in both."""
     merged = divided / "merged.json"
-    done = _scutch("merge", str(divided / "2.json"), str(divided / "1.json"), "-o", str(merged))
-    assert done.returncode == 1, done.stderr
+    code, printed = scutch(
+        "merge", str(divided / "2.json"), str(divided / "1.json"), "-o", str(merged)
+    )
+    assert code == 1, printed
     whole = _found(divided / "whole.json")
     assert _found(merged) == whole
     parts = [_found(divided / f"{n}.json")["requirements"] for n in (1, 2)]
@@ -127,14 +125,16 @@ def test_a_shard_says_which_it_is(divided):
         (("1", "cut"), "shard 2/2 was cut short"),
     ],
 )
-def test_a_shard_that_is_missing_repeated_or_cut_short_is_said(divided, tmp_path, named, said):
+def test_a_shard_that_is_missing_repeated_or_cut_short_is_said(
+    scutch, divided, tmp_path, named, said
+):
     second = json.loads((divided / "2.json").read_text())
     (divided / "again.json").write_text((divided / "1.json").read_text())
     (divided / "cut.json").write_text(json.dumps(second | {"complete": False}))
     paths = [str(divided / f"{name}.json") for name in named]
-    done = _scutch("merge", *paths, "-o", str(tmp_path / "merged.json"))
-    assert done.returncode == 2
-    assert said in done.stderr
+    code, printed = scutch("merge", *paths, "-o", str(tmp_path / "merged.json"))
+    assert code == 2
+    assert said in printed
     assert json.loads((tmp_path / "merged.json").read_text())["complete"] is False
 
 
@@ -147,26 +147,26 @@ def test_a_shard_that_is_missing_repeated_or_cut_short_is_said(divided, tmp_path
         ({"shard": {"number": 2, "of": 3, "requirements": 9}}, "it is shard 2/3 of 9 requirements"),
     ],
 )
-def test_shards_of_different_runs_are_refused(divided, tmp_path, change, said):
+def test_shards_of_different_runs_are_refused(scutch, divided, tmp_path, change, said):
     second = json.loads((divided / "2.json").read_text())
     (tmp_path / "other.json").write_text(json.dumps(second | change))
     merged = tmp_path / "merged.json"
-    done = _scutch(
+    code, printed = scutch(
         "merge", str(divided / "1.json"), str(tmp_path / "other.json"), "-o", str(merged)
     )
-    assert done.returncode == 2
-    assert said in done.stderr
+    assert code == 2
+    assert said in printed
     assert not merged.exists()
 
 
-def test_a_report_that_is_named_twice_is_refused(divided, tmp_path):
+def test_a_report_that_is_named_twice_is_refused(scutch, divided, tmp_path):
     path = str(divided / "1.json")
-    done = _scutch("merge", path, path, "-o", str(tmp_path / "merged.json"))
-    assert done.returncode == 2
-    assert "is named twice" in done.stderr
+    code, printed = scutch("merge", path, path, "-o", str(tmp_path / "merged.json"))
+    assert code == 2
+    assert "is named twice" in printed
 
 
-def test_shards_of_a_profile_with_a_new_seed_need_one_seed():
-    done = _scutch("run", "--shard", "1/2", "--profile", "deep", "--requirement", "BOX-5")
-    assert done.returncode == 2
-    assert "expected --seed with one number for all shards" in done.stderr
+def test_shards_of_a_profile_with_a_new_seed_need_one_seed(scutch):
+    code, printed = scutch("run", "--shard", "1/2", "--profile", "deep", "--requirement", "BOX-5")
+    assert code == 2
+    assert "expected --seed with one number for all shards" in printed

@@ -79,18 +79,19 @@ def test_what_finds_most_for_its_time_is_judged_first():
 # ---------------------------------------------------------------- a time limit
 
 
-def scutch(folder, *words):
-    """The output of `scutch`, and its exit code."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "scutch", *words], cwd=folder,
-        env={**kept, "XDG_CACHE_HOME": str(folder / "cache")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return done.stdout + done.stderr, done.returncode
+@pytest.fixture
+def scutch(command):
+    """Gives the output of `scutch`, and its exit code."""
+
+    def run(folder, *words):
+        cache = str(folder / "cache")
+        code, printed = command(folder, "scutch", *words, XDG_CACHE_HOME=cache)
+        return printed, code
+
+    return run
 
 
-def test_a_run_ends_when_its_time_is_over_and_says_what_it_has_left_out(tmp_path):
+def test_a_run_ends_when_its_time_is_over_and_says_what_it_has_left_out(scutch, tmp_path):
     started = time.monotonic()
     printed, code = scutch(
         tmp_path, "run", "--within", "12s", "--no-cache", "--report", "report.json"
@@ -106,7 +107,7 @@ def test_a_run_ends_when_its_time_is_over_and_says_what_it_has_left_out(tmp_path
 
 
 @pytest.mark.parametrize("text", ["0", "-3s", "soon", "s", "5 m", "nan"])
-def test_a_time_that_is_none_is_refused(tmp_path, text):
+def test_a_time_that_is_none_is_refused(scutch, tmp_path, text):
     printed, code = scutch(tmp_path, "run", f"--within={text}")
     assert code == 2
     assert "expected a time" in printed
@@ -247,7 +248,7 @@ def logical_to_mesh(tree, rules=None):
 """
 
 
-def test_only_what_calls_a_changed_function_is_judged_again(repository):
+def test_only_what_calls_a_changed_function_is_judged_again(scutch, repository):
     (repository / "adapter.py").write_text(ADAPTER)
     (repository / "mine.py").write_text(MINE)
     commit()
@@ -280,7 +281,7 @@ def test_only_what_calls_a_changed_function_is_judged_again(repository):
     assert "passed" in printed
 
 
-def test_a_requirement_that_is_not_claimed_is_not_judged_again(repository):
+def test_a_requirement_that_is_not_claimed_is_not_judged_again(scutch, repository):
     """Also where its laws are tried in a job of processes, whose calls are not noted."""
     (repository / "adapter.py").write_text(ADAPTER)
     (repository / "mine.py").write_text(MINE)

@@ -1,8 +1,8 @@
-"""A process that has imported the judge, and forks itself for each command: `scutch`, in 0.3 s.
+"""A process that has imported the judge, and forks itself for each command, in 0.3 s.
 
-Each line of its input is a JSON object with `argv`, `cwd`, `environment` and `output`, a file;
-each line of its output the exit code of the command. The command has a process group of its own,
-whose number is in a file beside the output.
+Each line of its input is a JSON object with `argv`, which begins with `scutch` or `pytest`, `cwd`,
+`environment` and `output`, a file; each line of its output the exit code of the command. The
+command has a process group of its own, whose number is in a file beside the output.
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import pytest
 from scutch import cli, plugin
 
-SECONDS = 60
+SECONDS = 240
 
 
 def execute(request: dict[str, Any]) -> NoReturn:
@@ -34,7 +34,14 @@ def execute(request: dict[str, Any]) -> NoReturn:
         signal.alarm(SECONDS)
         os.chdir(request["cwd"])
         os.environ.update(request["environment"])
-        code = cli.main(request["argv"])
+        program, *words = request["argv"]
+        sys.argv[1:] = words
+        if program == "pytest":
+            sys.argv[0] = "__main__.py"  # as of `python -m pytest`
+            # It cannot rewrite the assertions of plugins that are imported already.
+            code = int(pytest.main(["-W", "ignore::pytest.PytestAssertRewriteWarning", *words]))
+        else:
+            code = cli.main(words)
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
