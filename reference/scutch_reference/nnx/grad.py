@@ -82,6 +82,12 @@ class Differentiated(Lifted[P, R]):
         self.with_value, self.has_aux = with_value, has_aux
         self.is_single = isinstance(argnums, int | DiffState)
         given: Any = [argnums] if self.is_single else argnums
+        is_several = isinstance(given, Sequence)
+        if not is_several or not all(isinstance(each, int | DiffState) for each in given):
+            raise LiftedValueError(
+                place="argnums", given=argnums,
+                expected="the number of an argument, a DiffState, or a sequence of them",
+            )  # fmt: skip
         self.wanted = [g if isinstance(g, DiffState) else _OfNumber(g, Param) for g in given]
 
     def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:

@@ -196,3 +196,10 @@ def test_eval_shape_makes_abstract_objects():
     assert isinstance(m.linear.kernel.value, jax.ShapeDtypeStruct)
     definition, state = nnx.split(m)
     assert nnx.merge(definition, state).linear.kernel.shape == (4, 4)
+
+
+@pytest.mark.parametrize("argnums", [nnx.Param(1.0), [nnx.Param(1.0)], "model", None])
+def test_what_is_no_number_of_an_argument_is_refused(argnums):
+    """The error for an object, a text or `None` as `argnums` names the option."""
+    with pytest.raises(errors.LiftingError, match="argnums"):
+        nnx.grad(lambda model: model[...], argnums=argnums)(nnx.Param(1.0))
