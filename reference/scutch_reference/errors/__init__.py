@@ -22,7 +22,6 @@ In the examples `jax`, `jnp` (jax.numpy), `P` (PartitionSpec), `mesh` (eight dev
 from .base import (
     ScutchReferenceError as ScutchReferenceError,
     UsageError as UsageError,
-    SentenceError as SentenceError,
 )
 from .boxes import (
     PartitioningUnspecifiedError as PartitioningUnspecifiedError,
@@ -51,7 +50,6 @@ from .objects import (
     PathThroughLeafError as PathThroughLeafError,
     StateKeysError as StateKeysError,
     DataError as DataError,
-    ValueExpectedError as ValueExpectedError,
     StreamError as StreamError,
     RegistryError as RegistryError,
     RegisteredError as RegisteredError,
@@ -63,7 +61,8 @@ from .lifting import (
     IndivisibleSizeError as IndivisibleSizeError,
     ReplicationError as ReplicationError,
     LiftingError as LiftingError,
-    LiftedValueError as LiftedValueError,
+    SignatureError as SignatureError,
+    CarryError as CarryError,
     CompiledStructureError as CompiledStructureError,
 )
 from .modules import (

@@ -48,17 +48,3 @@ class UsageError(ScutchReferenceError):
     """
 
     text = "Got {given!r} as {place}; expected {expected}."
-
-
-class SentenceError(UsageError):
-    """The base of the errors whose message may also be written where they are raised.
-
-    Args:
-      message: The whole message.
-      parts: Further attributes of the error.
-    """
-
-    text = "{message}"
-
-    def __init__(self, message: str | None = None, **parts: object) -> None:
-        super().__init__(**parts if message is None else {"message": message, **parts})

@@ -5,7 +5,7 @@
 (True, 'batch')
 """
 
-from .base import ScutchReferenceError, SentenceError, UsageError
+from .base import ScutchReferenceError, UsageError
 
 
 class AliasingError(ScutchReferenceError):
@@ -93,8 +93,8 @@ class ReplicationError(SpecError):
     check_rep=False."""
 
 
-class LiftingError(SentenceError):
-    """A lifted transformation is given options or arguments that it cannot follow.
+class LiftingError(UsageError):
+    """A lifted transformation is given an option or an argument that does not fit the others.
 
     Wrong::
 
@@ -106,19 +106,36 @@ class LiftingError(SentenceError):
     """
 
 
-class LiftedValueError(LiftingError):
-    """An option or an argument of a lifted transformation does not fit the others.
+class SignatureError(LiftingError, TypeError):
+    """A transformation is given no function, or an option that its counterpart in JAX has not.
 
     Wrong::
 
-        nnx.grad(lambda w, note: w.get_value(), argnums=3)(nnx.Param(1.0), "once")
+        nnx.scan(lambda total, x: (total, x), steps=3)
 
     Right::
 
-        nnx.grad(lambda w, note: w.get_value(), argnums=0)(nnx.Param(1.0), "once")
+        nnx.scan(lambda total, x: (total, x), length=3)
     """
 
-    text = UsageError.text
+
+class CarryError(LiftingError):
+    """A step of `scan` does not return the object that it carries to the next step (OBJ-7).
+
+    `place` names the carried object, or the carried array in it.
+
+    Wrong::
+
+        step = lambda total, x: (nnx.clone(total), x)
+        nnx.scan(step)(nnx.Dict(n=nnx.Variable(jnp.zeros(()))), jnp.arange(3.0))
+
+    Right::
+
+        step = lambda total, x: (total, x)
+        nnx.scan(step)(nnx.Dict(n=nnx.Variable(jnp.zeros(()))), jnp.arange(3.0))
+    """
+
+    text = "scan carries {place}: a step must return {expected}, in its place."
 
 
 class CompiledStructureError(LiftingError):

@@ -5,7 +5,7 @@
 (True, [('w',)])
 """
 
-from .base import ScutchReferenceError, SentenceError, UsageError
+from .base import ScutchReferenceError, UsageError
 
 
 class TraceLevelError(ScutchReferenceError):
@@ -98,7 +98,7 @@ class FilterError(UsageError, TypeError):
     boolean, `...`, None, or a sequence of filters; `...` and True come last."""
 
 
-class UnknownPathError(SentenceError, KeyError):
+class UnknownPathError(ScutchReferenceError, KeyError):
     """A state has a path that the object does not have, or lacks one that it needs (OBJ-2).
 
     Wrong::
@@ -110,7 +110,7 @@ class UnknownPathError(SentenceError, KeyError):
         nnx.update(nnx.Dict(w=nnx.Param(jnp.ones(2))), {"w": jnp.zeros(2)})
     """
 
-    text = "{message}: {paths!r}."
+    text = "There is no {wanted} for the paths {paths!r} in {place}."
 
 
 class MissingLeafError(UnknownPathError):
@@ -164,20 +164,7 @@ class StateKeysError(UnknownPathError):
     )
 
 
-class DataError(SentenceError):
-    """Attributes, metadata or arrays of an object cannot be as they are asked to be (OBJ-5).
-
-    Wrong::
-
-        nnx.clone(nnx.Dict(w=nnx.Param(1.0)), variables=False, arrays=True)
-
-    Right::
-
-        nnx.clone(nnx.Dict(w=nnx.Param(1.0)), arrays=True)
-    """
-
-
-class ValueExpectedError(DataError):
+class DataError(UsageError):
     """A value is none of those that an object, a variable or a metric expects (OBJ-5).
 
     Wrong::
@@ -188,8 +175,6 @@ class ValueExpectedError(DataError):
 
         nnx.Dict(w=nnx.Param(1.0)).set_attributes(w=nnx.Param(2.0))
     """
-
-    text = UsageError.text
 
 
 class StreamError(UsageError, KeyError, AttributeError):

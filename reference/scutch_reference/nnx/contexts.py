@@ -97,7 +97,11 @@ def current_update_context(tag: Hashable) -> UpdateContext:
     """
     found = UpdateContext(None) if tag is None else _active.get({}).get(tag)
     if found is None:
-        raise LiftingError(f"There is no update context {tag!r}: use `with update_context(...)`.")
+        raise LiftingError(
+            place="the name of an update context",
+            given=tag,
+            expected="a name that `with update_context(...)` has made active",
+        )
     return found
 
 
@@ -199,7 +203,11 @@ def merge_context(ctxtag: Hashable = None, inner: bool | None = None) -> Iterato
       LiftingError: There is no context of this name, or `inner` is missing.
     """
     if ctxtag is not None and inner is None:
-        raise LiftingError(f"merge_context({ctxtag!r}) needs inner=True or inner=False.")
+        raise LiftingError(
+            place=f"the argument inner of merge_context({ctxtag!r})",
+            given=inner,
+            expected="True or False",
+        )
     update = current_update_context(ctxtag)
     context = MergeContext({} if inner else dict(enumerate(update.outside)))
     yield context

@@ -149,7 +149,9 @@ class Frame:
             while is_branch(prefix):
                 prefix, below = prefix[below[0]], below[1:]
         except (LookupError, TypeError) as error:
-            raise LiftingError(f"{where}: {prefix!r} has nothing for {below!r}.") from error
+            raise LiftingError(
+                place=f"the prefix at {where}", given=prefix, expected=f"an entry for {below!r}"
+            ) from error
         if isinstance(prefix, FilterPrefix):  # Its filters are the user's: their errors pass.
             prefix = prefix.map_prefix(below, leaf, where)
         return self.rules.default if prefix is None else prefix

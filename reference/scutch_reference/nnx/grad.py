@@ -22,7 +22,7 @@ from typing import Any, overload
 
 import jax
 
-from ..errors import LiftedValueError
+from ..errors import LiftingError
 from ..types import Leaf, Tree
 from .filters import Filter, Path, to_predicate
 from .flatten import is_object
@@ -84,7 +84,7 @@ class Differentiated(Lifted[P, R]):
         given: Any = [argnums] if self.is_single else argnums
         is_several = isinstance(given, Sequence)
         if not is_several or not all(isinstance(each, int | DiffState) for each in given):
-            raise LiftedValueError(
+            raise LiftingError(
                 place="argnums", given=argnums,
                 expected="the number of an argument, a DiffState, or a sequence of them",
             )  # fmt: skip
@@ -146,7 +146,7 @@ class Differentiated(Lifted[P, R]):
         bound, given = len(self._bound), frame.signature.positional
         number = wanted.argnum + (bound if wanted.argnum >= 0 else given)
         if not bound <= number < given:
-            raise LiftedValueError(
+            raise LiftingError(
                 place="the number of an argument to differentiate", given=wanted.argnum,
                 expected=f"one of the {given - bound} arguments that were passed by position",
             )  # fmt: skip
@@ -222,7 +222,7 @@ def grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> Any:
 
     Raises:
       TypeError: `jax.grad` has no such option.
-      LiftedValueError: When called: there is no such argument.
+      LiftingError: When called: there is no such argument.
     """
     return lift(Differentiated, f, argnums=argnums, **options)
 
@@ -269,7 +269,7 @@ def value_and_grad(f: Any = None, *, argnums: ArgNums = 0, **options: Any) -> An
 
     Raises:
       TypeError: `jax.value_and_grad` has no such option.
-      LiftedValueError: When called: there is no such argument.
+      LiftingError: When called: there is no such argument.
     """
     return lift(Differentiated, f, argnums=argnums, with_value=True, **options)
 
@@ -300,11 +300,11 @@ class Checkpointed(Lifted[P, R]):
           run: The function.
 
         Raises:
-          LiftedValueError: `static_argnums` has a number beyond the arguments passed by position.
+          LiftingError: `static_argnums` has a number beyond the arguments passed by position.
         """
         count = frame.signature.positional - len(self._bound)
         if missing := [n for n in self._static or () if not -count <= n < count]:
-            raise LiftedValueError(
+            raise LiftingError(
                 place="numbers in static_argnums", given=missing,
                 expected=f"numbers of the {count} arguments that were passed by position",
             )  # fmt: skip

@@ -85,9 +85,9 @@ def leaves_of(graphdef: GraphDef[Any], *states: Any) -> list[Any]:
     flat = dict(to_flat_state(*states))
     owners = {path[1:]: owner for path, owner in graphdef.leaves}
     if missing := [path for path in owners if path not in flat]:
-        raise UnknownPathError("The states have no leaf for the paths", paths=missing)
+        raise UnknownPathError(wanted="leaf", paths=missing, place="the states")
     if unknown := [path for path in flat if path not in owners]:
-        raise UnknownPathError("The object has no place for the paths", paths=unknown)
+        raise UnknownPathError(wanted="place", paths=unknown, place="the object")
     return [_raw(flat[path]) if i is None else flat[path] for path, i in owners.items()]
 
 
@@ -136,7 +136,11 @@ def clone(
       DataError: Arrays are to be copied, and the variables that hold them are not.
     """
     if arrays and not variables:
-        raise DataError("clone(arrays=True) copies variables, too: variables=False cannot be.")
+        raise DataError(
+            place="the argument variables of clone(arrays=True)",
+            given=variables,
+            expected="True, because the variables hold the arrays",
+        )
     definition, nodes, locations, _ = flatten([node])
     copied = functools.partial(jax.tree.map, jax.numpy.copy) if arrays else copied_tree
     owners = {} if variables else {i: nodes[i] for _, i in definition.leaves if i is not None}
@@ -208,7 +212,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
         if path not in numbers and (found := leaf_at(definition.nodes, (0, *path))):
             numbers[path] = definition.first_leaves[found[0]] + found[1]
     if unknown := [path for path in flat.paths if path not in numbers]:
-        raise UnknownPathError("The object has no leaf at the paths", paths=unknown)
+        raise UnknownPathError(wanted="leaf", paths=unknown, place="the object")
     values, changed = read(locations), set()
     for path, leaf in flat:
         number = numbers[path]

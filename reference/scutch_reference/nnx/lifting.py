@@ -39,7 +39,7 @@ from itertools import chain
 from operator import call, getitem, is_
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from ..errors import LiftingError, UnhashableStaticError
+from ..errors import LiftingError, SignatureError, UnhashableStaticError
 from .call_signature import (
     CallSignature,
     arguments_with_objects,
@@ -75,7 +75,7 @@ class Lifted(Generic[P, R]):
       **options: Options of the transformation of JAX, where they are not None.
 
     Raises:
-      TypeError: The transformation of JAX has no such option, or the function cannot be called.
+      SignatureError: The transformation of JAX has no such option, or `function` is no function.
       LiftingError: A prefix holds an object, a variable or an array.
     """
 
@@ -105,8 +105,11 @@ class Lifted(Generic[P, R]):
         donate_argnames: Any = None,
         **options: Any,
     ):
+        what = f"jax.{self.lifts.__name__}"
         if not callable(function):
-            raise TypeError(f"jax.{self.lifts.__name__} transforms functions, not {function!r}.")
+            raise SignatureError(
+                place=f"the function of {what}", given=function, expected="a callable object"
+            )
         functools.update_wrapper(self, function, updated=())
         self.function, self._bound, self._bound_names = unbound(function)
         self.without_prefix = len(self._bound)
@@ -118,14 +121,19 @@ class Lifted(Generic[P, R]):
         )
         if found := has_data((in_prefix, out_prefix)):
             raise LiftingError(
-                f"{found[0]!r} is no prefix of jax.{self.lifts.__name__}. Use StateAxes or "
-                "StateSharding for the variables of an object, or one value for all of them."
+                place=f"a prefix of {what}",
+                given=found[0],
+                expected="StateAxes or StateSharding for the variables of an object, or one value "
+                "for all of them",
             )
         self.in_prefix, self.out_prefix = in_prefix, out_prefix
         self.structural = updating_graph(graph_updates)
         self.options = {name: value for name, value in options.items() if value is not None}
-        if unknown := self.options.keys() - _signature(self.lifts).parameters.keys():
-            raise TypeError(f"jax.{self.lifts.__name__} has no option {sorted(unknown)}.")
+        known = [*_signature(self.lifts).parameters]
+        if unknown := self.options.keys() - known:
+            raise SignatureError(
+                place=f"options of {what}", given=sorted(unknown), expected=f"some of {known}"
+            )
         self._transformed: dict[Any, Transformed] = {}
 
     def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
@@ -169,8 +177,10 @@ class Lifted(Generic[P, R]):
         if is_branch(prefix) and not isinstance(prefix, dict):
             if len(prefix) != len(taken):
                 raise LiftingError(
-                    f"Got {self.rules.what} for {len(prefix)} arguments, {prefix!r}, "
-                    f"but {len(taken)} positional arguments that are not static."
+                    place=f"{self.rules.what} for {len(prefix)} arguments",
+                    given=prefix,
+                    expected=f"one for each of the {len(taken)} positional arguments that are not "
+                    "static",
                 )
             given = dict(zip(taken, prefix, strict=True))
         of_keywords = [
@@ -244,8 +254,9 @@ class Lifted(Generic[P, R]):
         """
         if kwargs and self.by_position:
             raise LiftingError(
-                f"With {self.rules.what}, arguments are passed by position, as in JAX; got "
-                f"{sorted(kwargs)} by name."
+                place="arguments by name",
+                given=sorted(kwargs),
+                expected=f"all arguments by position, as in JAX, where there are {self.rules.what}",
             )
         # The arguments in one tuple.
         fixed: tuple[str, ...] = ()

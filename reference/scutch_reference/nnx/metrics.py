@@ -17,7 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from ..errors import ValueExpectedError
+from ..errors import DataError
 from ..types import Leaf
 from .graph import split
 from .objects import Pytree
@@ -59,7 +59,7 @@ class Metric(Pytree):
 def _asked(name: str, given: dict[str, Leaf]) -> Array:
     """The values of this name in a batch, as an array."""
     if name not in given:
-        raise ValueExpectedError(
+        raise DataError(
             place="the data of a batch",
             given=sorted(given),
             expected=f"data with the name {name!r}",
@@ -90,7 +90,7 @@ class Average(Metric):
           **kwargs: The values, a number or an array, under the keyword `argname`.
 
         Raises:
-          ValueExpectedError: The keyword `argname` is missing.
+          DataError: The keyword `argname` is missing.
         """
         values = _asked(self.argname, kwargs)
         self.total[...] += jnp.sum(values, where=mask)
@@ -126,11 +126,11 @@ class Accuracy(Average):
           **_: Other data about the batch, which are ignored.
 
         Raises:
-          ValueExpectedError: The shapes do not fit, or the labels are no integers.
+          DataError: The shapes do not fit, or the labels are no integers.
         """
         rank = labels.ndim if self.threshold is not None else labels.ndim + 1
         if logits.ndim != rank or not jnp.issubdtype(labels.dtype, jnp.integer):
-            raise ValueExpectedError(
+            raise DataError(
                 place="logits and labels", given=(logits, labels),
                 expected=f"integers as labels, and logits with {rank} axes",
             )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any, Generic, SupportsIndex
 
 import jax
 
-from ..errors import ValueExpectedError
+from ..errors import DataError
 from ..types import Tree
 from .filters import Filter, Path, to_predicate
 from .graph import clone, iter_children, iter_graph
@@ -44,7 +44,7 @@ class Module(Pytree):
           **attributes: The new values by name.
 
         Raises:
-          ValueExpectedError: `raise_if_not_found`, and no such module has an attribute of a name.
+          DataError: `raise_if_not_found`, and no such module has an attribute of a name.
         """
         predicate = to_predicate(filters or ...)
         missing = set(attributes)
@@ -54,7 +54,7 @@ class Module(Pytree):
                     missing.discard(name)
                     setattr(module, name, value)
         if missing and raise_if_not_found:
-            raise ValueExpectedError(
+            raise DataError(
                 place="names of attributes", given=sorted(missing),
                 expected=f"attributes of a module that {filters!r} takes",
             )  # fmt: skip
@@ -179,7 +179,7 @@ def with_attributes(
       An object, or tree, of the same structure, with the same arrays.
 
     Raises:
-      ValueExpectedError: `raise_if_not_found`, and no such module has an attribute of a name.
+      DataError: `raise_if_not_found`, and no such module has an attribute of a name.
     """
     copy: Any = clone(node)
     Module.set_attributes(copy, only, raise_if_not_found=raise_if_not_found, **attributes)
@@ -214,7 +214,7 @@ def view(
       An object, or tree, of the same structure, with the same arrays.
 
     Raises:
-      ValueExpectedError: `raise_if_not_found`, and no such module takes an option.
+      DataError: `raise_if_not_found`, and no such module takes an option.
     """
     copy, predicate, unused = clone(node), to_predicate(only), set(options)
     for path, module in iter_graph(copy):
@@ -226,7 +226,7 @@ def view(
             module.set_view(**taken)
             unused -= taken.keys()
     if unused and raise_if_not_found:
-        raise ValueExpectedError(
+        raise DataError(
             place="names of options", given=sorted(unused),
             expected=f"parameters of `set_view` of a module that {only!r} takes",
         )  # fmt: skip

@@ -181,8 +181,9 @@ class Pytree(_Attributes, metaclass=ABCMeta):
             is_data, value = value.metadata[_MARK], value.metadata["value"]
             if not is_data and has_data(value):
                 raise DataError(
-                    f"Found data in the static attribute {type(self).__name__}.{key}: "
-                    "use nnx.data(...)."
+                    place=f"the static attribute {type(self).__name__}.{key}",
+                    given=value,
+                    expected="no arrays, variables or objects, which are data: nnx.data(...)",
                 )
             _put(self, "_tags", {**self._tags, key: is_data})
         elif isinstance(value, _ARRAYS) and isinstance(attributes_of(self).get(key), _ARRAYS):

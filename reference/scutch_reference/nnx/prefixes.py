@@ -21,7 +21,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from ..errors import IndivisibleSizeError, LiftedValueError, MeshAxisError, NoFilterMatchError
+from ..errors import IndivisibleSizeError, LiftingError, MeshAxisError, NoFilterMatchError
 from ..placement import mesh_axes
 from ..types import Leaf, Prefix, Tree
 from .filters import Path, PathIn, to_predicates
@@ -200,14 +200,14 @@ def check_fits(where: str, prefix: Prefix, tree: Tree) -> None:
       tree: The container. Objects in it are not entered: any value is a prefix of an object.
 
     Raises:
-      LiftedValueError: Keys or lengths differ, or one is a list and the other a tuple.
+      LiftingError: Keys or lengths differ, or one is a list and the other a tuple.
     """
     if not is_branch(prefix) or is_object(tree):
         return
     level, own = one_level(tree), one_level(prefix)
     of_one_type = type(prefix) is type(tree) or not is_branch(tree)
     if level is None or own is None or set(level[0]) != set(own[0]) or not of_one_type:
-        raise LiftedValueError(
+        raise LiftingError(
             place=f"the prefix at {where}", given=prefix, expected=f"a prefix of {tree!r}"
         )
     for key, part in zip(level[0], level[1], strict=True):

@@ -23,7 +23,7 @@ from typing import Any, overload
 
 import jax
 
-from ..errors import LiftingError
+from ..errors import CarryError, LiftingError
 from .effects import Effects, Source
 from .flatten import is_object
 from .frames import Frame, Transformed
@@ -129,7 +129,7 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
     `others` are skipped, because the step returns them in its output.
 
     Raises:
-      LiftingError: A step removed a carried array.
+      CarryError: A step removed a carried array.
     """
     definition = frame.definition
     nodes = dict(enumerate(definition.nodes)) | {
@@ -147,7 +147,7 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
         if isinstance(source, int):
             source = effects.changed.get(source)
         if source is None or frame.groups[source[0]] is not Carry:
-            raise LiftingError(f"scan carries arrays that a step removed: {frame.where(number)}.")
+            raise CarryError(place=frame.where(number), expected="an object with this array")
         found[number] = source
     return found
 
@@ -167,8 +167,10 @@ def _take_carried_leaves(
     for number, axis in enumerate(frame.leaf_prefixes):
         if axis is None and number in effects.changed:
             raise LiftingError(
-                f"{frame.where(number)}: the variable is shared by all steps of scan "
-                "(its axis is None), and one of them changed it. Carry it, or scan over it."
+                place=f"the axis of {frame.where(number)} in scan",
+                given=axis,
+                expected="Carry, or an axis to scan over: with None all steps share the variable, "
+                "and one of them changed it",
             )
     sources = _carried_sources(frame, effects, others)
     values = dict(others)
@@ -239,8 +241,9 @@ class _Output:
         count = self.plain.count(Carry)
         if count > carried or carried > 1 or count + len(self.roots) > 1:
             raise LiftingError(
-                "scan can carry one argument, with a Carry in out_axes to say where it comes out; "
-                f"got {frame.prefixes[:-1]!r}, {self.plain!r} and {prefix!r}."
+                place="the axes of objects, of other arguments, and of the output of scan",
+                given=(frame.prefixes[:-1], self.plain, prefix),
+                expected="one argument with Carry, and Carry in out_axes to say where it comes out",
             )
 
     def carried_and_parts(
@@ -253,20 +256,24 @@ class _Output:
           beside objects in the carry, by leaf number.
 
         Raises:
-          LiftingError: The output does not fit `out_axes`, or lacks the carried object.
+          LiftingError: The output does not fit `out_axes`.
+          CarryError: The output lacks the carried object.
         """
         others: dict[int, Any] = {}
         try:
             parts = self.structure.flatten_up_to(out)
         except ValueError as error:
             raise LiftingError(
-                f"scan needs an output like {self.prefix!r}, got {out!r}."
+                place="the output of a step of scan",
+                given=out,
+                expected=f"an output like {self.prefix!r}",
             ) from error
         for axis, part in zip(self.axes, parts, strict=True):
             if axis is None and jax.tree.leaves(part):
                 raise LiftingError(
-                    "scan stacks what its steps return, along an axis; "
-                    f"got None in {self.prefix!r}."
+                    place=f"an axis of an output of scan, in {self.prefix!r}",
+                    given=axis,
+                    expected="Carry, or an axis to stack the outputs of the steps along",
                 )
         last = parts[self.axes.index(Carry)] if Carry in self.axes else RETURNED
         if Carry in self.axes and (Carry in self.plain or self.roots):
@@ -278,7 +285,7 @@ class _Output:
                 self.structure.flatten_up_to(numbered)[self.axes.index(Carry)]
             )
         elif Carry not in self.plain and not _is_of_objects(last):
-            raise LiftingError("scan carries an object: the function must return it.")
+            raise CarryError(place="an object", expected="it")
         carried: list[Any] = _map_axes(lambda axis: _carried(axis, last), list(self.plain))
         return carried, parts, others
 
@@ -289,7 +296,8 @@ class _Output:
         must have returned the very objects of the carried argument, in the same positions.
 
         Raises:
-          LiftingError: The step returned another object, or other containers.
+          CarryError: The step returned another object.
+          LiftingError: The step returned other containers.
         """
         nodes = unflatten(self.definition, list(range(len(self.definition.leaves))))
         numbers = {id(node): number for number, node in enumerate(nodes)}
@@ -304,8 +312,9 @@ class _Output:
             returned = self.form.flatten_up_to(last)
         except ValueError as error:
             raise LiftingError(
-                f"scan carries {self.label}: a step must return containers like those that it got, "
-                f"not {last!r}."
+                place=f"the {self.label} that a step of scan returned",
+                given=last,
+                expected="containers like those that the step got",
             ) from error
         found = {}
         for i, (entry, part) in enumerate(zip(self.entries, returned, strict=True)):
@@ -315,9 +324,9 @@ class _Output:
             elif number is not None:
                 self.entries[i] = RETURNED
                 if not isinstance(part, _Mark) or part != number:
-                    raise LiftingError(
-                        f"scan carries {self.label}: a step must return the very object that it "
-                        f"got, a {type(entry).__name__}, in its place."
+                    raise CarryError(
+                        place=self.label,
+                        expected=f"the very object that it got, a {type(entry).__name__}",
                     )
         self.carried = set(found)
         return found
@@ -386,6 +395,7 @@ def scan(
     Raises:
       TypeError: `jax.lax.scan` has no such option.
       LiftingError: When called: a step changes a variable that all steps share, or returns
-        something that `out_axes` is no prefix of, or another object than the carried one.
+        something that `out_axes` is no prefix of.
+      CarryError: When called: a step does not return the object that it carries.
     """
     return lift(Scanned, f, in_axes, out_axes, **options)

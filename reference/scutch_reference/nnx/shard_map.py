@@ -22,7 +22,7 @@ from typing import Any, overload
 import jax
 from jax.sharding import AbstractMesh, Mesh, NamedSharding
 
-from ..errors import ReplicationError
+from ..errors import MeshAxisError, ReplicationError
 from ..jax_versions import get_abstract_mesh, shard_mapped, varying_axes
 from ..placement import mesh_axes, partition_spec
 from .frames import Frame, PrefixRules, Transformed
@@ -162,17 +162,18 @@ def shard_map(
       A function with the parameters of `f`.
 
     Raises:
-      MeshAxisError: When called: a spec names an axis that is not in the mesh (SHM-4).
+      MeshAxisError: `axis_names` has a name that is no axis of `mesh`, or is given without a mesh.
+        When called: a spec names an axis that is not in the mesh (SHM-4).
       IndivisibleSizeError: When called: an axis cannot be cut into so many parts (SHM-4).
       ReplicationError: When called: a value may differ between devices that must agree (SHM-4).
       NoFilterMatchError: When called: no filter takes a variable.
       AliasingError: When called: one variable has two different specs (JIT-2).
-      ValueError: `axis_names` has a name that is no axis of `mesh`, or is given without a mesh.
     """
-    if unknown := set(axis_names or ()) - set(mesh.axis_names if mesh is not None else ()):
-        raise ValueError(f"axis_names has {sorted(unknown)}, which are no axes of {mesh!r}.")
+    axes = mesh.axis_names if mesh is not None else ()
+    for axis in set(axis_names or ()) - set(axes):
+        raise MeshAxisError(place="axis_names", spec=axis_names, axis=axis, axes=axes)
     if axis_names:
-        auto = frozenset(mesh.axis_names) - frozenset(axis_names)
+        auto = frozenset(axes) - frozenset(axis_names)
     return lift(
         ShardMapped, f, in_specs, out_specs, graph_updates,
         mesh=mesh, check=check_rep and check_vma, auto=auto,

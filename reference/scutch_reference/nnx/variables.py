@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from ..errors import ValueExpectedError
+from ..errors import DataError
 from ..jax_versions import trace_level
 from ..logical import (
     checked_rules,
@@ -273,12 +273,12 @@ class Variable(Operators, Tracked, Generic[A]):
           **kwargs: Values by name; not with `args`.
 
         Raises:
-          ValueExpectedError: The arguments are none of these.
+          DataError: The arguments are none of these.
           TraceLevelError: The variable was made outside the transformation that runs.
         """
         self._check("change the metadata of")
         if len(args) > 2 or bool(args) == bool(kwargs):
-            raise ValueExpectedError(
+            raise DataError(
                 place="metadata", given=args,
                 expected="a dictionary, or a name and a value, or else keywords",
             )  # fmt: skip
@@ -332,11 +332,11 @@ class Variable(Operators, Tracked, Generic[A]):
           other: The variable to copy.
 
         Raises:
-          ValueExpectedError: It has another type.
+          DataError: It has another type.
           TraceLevelError: This was made outside the transformation that runs.
         """
         if self.type is not other.type:
-            raise ValueExpectedError(
+            raise DataError(
                 place="the type of the other variable", given=other.type, expected=repr(self.type)
             )
         self.update_from_state(other)
@@ -499,13 +499,13 @@ def mesh_of(variable: Variable[Any]) -> Mesh | None:
       variable: Its `out_sharding` may have a mesh of its own; else its `mesh` counts.
 
     Raises:
-      ValueExpectedError: It has both, and they are not equal.
+      DataError: It has both, and they are not equal.
     """
     metadata = variable._static.value
     given, own = sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
     mesh: Mesh | None = getattr(given, "mesh", own)
     if own is not None and own != mesh:
-        raise ValueExpectedError(
+        raise DataError(
             place="the mesh of `out_sharding`",
             given=mesh,
             expected=f"the `mesh` {own} of the metadata",
