@@ -42,7 +42,9 @@ from typing import Any, NamedTuple
 import jax
 
 from ..errors import LiftingError
+from ..types import Tree
 from .effects import Rewrite, rewrite_node
+from .filters import Filter
 from .flatten import flatten, is_object
 from .graph import leaves_of, split
 from .graphdef import GraphDef, blank, interned, unflatten
@@ -115,7 +117,7 @@ class SplitContext:
 
     nodes: list[Any]
 
-    def split(self, node: Any, /, *filters: Any) -> Any:
+    def split(self, node: Tree, /, *filters: Filter) -> Any:
         """Return the structure of an object and its states; see `nnx.split`.
 
         Args:
@@ -141,7 +143,7 @@ class MergeContext:
 
     nodes: dict[int, Any]
 
-    def merge(self, graphdef: GraphDef[Any], /, *states: Any) -> Any:
+    def merge(self, graphdef: GraphDef[Any], /, *states: Tree) -> Tree:
         """Return an object with the structure `graphdef` and the leaves of states; see `nnx.merge`.
 
         Args:
@@ -227,7 +229,7 @@ class NodeStates(NamedTuple):
     state: Any
 
 
-def to_tree(tree: Any, /, *, ctxtag: Hashable = None) -> Any:
+def to_tree(tree: Tree, /, *, ctxtag: Hashable = None) -> Tree:
     """Return a tree with `NodeStates` in the place of objects; `from_tree` is the inverse (OBJ-10).
 
     Args:
@@ -243,7 +245,7 @@ def to_tree(tree: Any, /, *, ctxtag: Hashable = None) -> Any:
         )
 
 
-def from_tree(tree: Any, /, *, is_inner: bool | None = None, ctxtag: Hashable = None) -> Any:
+def from_tree(tree: Tree, /, *, is_inner: bool | None = None, ctxtag: Hashable = None) -> Tree:
     """Make objects of the `NodeStates` in a tree; inverse of `to_tree` (OBJ-10).
 
     Args:

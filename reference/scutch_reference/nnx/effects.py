@@ -25,13 +25,15 @@ import jax
 
 from ..errors import TraceLevelError
 from ..jax_versions import trace_level
+from ..types import Leaf, Tree
 from .filters import Path
 from .flatten import LEAVES, Walk, flatten, is_object
-from .frames import Call, Frame, Leaf
+from .frames import Call, Frame, Groups
 from .graphdef import (
-    Node,
+    LeafPlace,
+    NodeDescription,
     Ref,
-    Tree,
+    TreeNode,
     blank,
     occurrences,
     refill,
@@ -50,7 +52,7 @@ class Rewrite(NamedTuple):
     """A node that is new or has another structure, with the sources of its leaves."""
 
     number: int
-    node: Node
+    node: NodeDescription
     sources: list[int | Source]
 
 
@@ -94,7 +96,7 @@ def runner(
     """
 
     # JAX inspects each parameter whenever it traces: one fewer saves 13 Python calls.
-    def run(*arguments: Any, always_out: Sequence[bool] = ()) -> Any:
+    def run(*arguments: Tree, always_out: Sequence[bool] = ()) -> Any:
         leaves, *plain = arguments
         nodes = unflatten(frame.definition, leaves)
         args, kwargs = frame.signature.assembled(*nodes[0], *plain, *frame.statics)
@@ -108,7 +110,7 @@ def report(
     frame: Frame,
     nodes: list[Any],
     leaves: Sequence[Any],
-    out: Any,
+    out: Tree,
     always_out: Sequence[bool] = (),
     *,
     structural: bool = True,
@@ -163,14 +165,14 @@ def _described(frame: Frame, nodes: list[Any]) -> Walk:
     return walk
 
 
-def _without_objects(walk: Walk, out: Any, root: int) -> tuple[Any, list[tuple[Path, Ref]]]:
+def _without_objects(walk: Walk, out: Tree, root: int) -> tuple[Any, list[tuple[Path, Ref]]]:
     """Replace objects in an output by marks; return paths and numbers, and describe new objects."""
     returned: list[tuple[Path, Ref]] = []
 
-    def is_node(value: Any) -> bool:
+    def is_node(value: object) -> bool:
         return is_object(value) or id(value) in walk.index
 
-    def marked(entry: Any, value: Any) -> Any:
+    def marked(entry: Sequence[object], value: Leaf) -> Leaf:
         if not is_node(value):
             return value
         path = (root, *entries(entry))
@@ -198,7 +200,7 @@ class _Arrays:
             if not must[i]
         }
 
-    def append(self, value: Any, prefix: Any) -> Source:
+    def append(self, value: Tree, prefix: object) -> Source:
         """Output a value in the group of a prefix value, and return its source."""
         group = self.numbers(prefix)
         self.groups[group].append(value)
@@ -224,7 +226,7 @@ def _compared(
                 if container[key] is not leaves[i] or must[i]:
                     values[i] = container[key]
         # A leaf inside a container without identity cannot be set: the container is made anew.
-        in_trees = len(values) > count and any(isinstance(item, Tree) for _, item in node.items)
+        in_trees = len(values) > count and any(isinstance(item, TreeNode) for _, item in node.items)
         is_alike = before is None or (is_variable and node.type is before.type)
         if (node != before or in_trees) and (structural or is_alike):
             rewritten.append(number)
@@ -247,7 +249,7 @@ def _fill_sources(
     output (`structural`).
     """
     in_output = {} if structural else {number: path for path, number, _ in reversed(ways)}
-    parts: list[tuple[Leaf, Any, Rewrite]] = []
+    parts: list[tuple[LeafPlace, Any, Rewrite]] = []
     for each in rewrites:
         is_variable = each.node.is_variable
         if is_variable and each.number < len(frame.definition.nodes):
@@ -262,7 +264,7 @@ def _fill_sources(
         each.sources.append(arrays.append(value, prefix) if source is None else source)
 
 
-def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
+def commit(call: Call, effects: Effects, groups: Groups, out: Tree) -> Tree:
     """Make the changes of the copies to the real objects (JIT-1).
 
     In the usual case no walk over the objects is needed: only values changed, and all objects are
@@ -300,7 +302,7 @@ def commit(call: Call, effects: Effects, groups: Any, out: Any) -> Any:
     )
 
 
-def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: Any) -> None:
+def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: object) -> None:
     """Raise a `TraceLevelError` if an object to change is of another trace level."""
     starts = frame.definition.first_leaves
     touched = {bisect_right(starts, number) - 1 for number in effects.changed}
@@ -313,7 +315,7 @@ def _check_levels(frame: Frame, nodes: Sequence[Any], effects: Effects, level: A
 
 
 def _restructure(
-    frame: Frame, nodes: list[Any], effects: Effects, leaves: Sequence[Any], groups: Any
+    frame: Frame, nodes: list[Any], effects: Effects, leaves: Sequence[Any], groups: Groups
 ) -> None:
     """Append new nodes to the real ones, then rewrite those with another structure, new or not."""
     known, rewrites = frame.definition.nodes, effects.rewrites
@@ -328,7 +330,7 @@ def _restructure(
 
 
 def rewrite_node(
-    nodes: Sequence[Any], rewrite: Rewrite, before: Node | None, values: Sequence[Any]
+    nodes: Sequence[Any], rewrite: Rewrite, before: NodeDescription | None, values: Sequence[Any]
 ) -> None:
     """Give a real node the type, the static data and the items that its copy has (JIT-1).
 

@@ -24,13 +24,13 @@ False
 """
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import chain
 from operator import call, is_
 from typing import Any
 
 from .filters import Path
-from .graphdef import LEAF, GraphDef, Node, Ref, Tree, interned
+from .graphdef import LEAF, GraphDef, Item, NodeDescription, Ref, TreeNode, interned
 from .node_types import ARRAY, ATOM, OBJECT, OTHER, SCALARS, VARIABLE, one_level, type_of
 from .static import Static, frozen
 from .tracking import EPOCH, Tracked
@@ -41,18 +41,18 @@ LEAVES = "numbers are leaves"
 """An option of `Walk`: bare numbers beside objects in an argument are leaves, as for JAX."""
 
 
-def is_object(value: Any) -> bool:
+def is_object(value: object) -> bool:
     """Return whether a value is an object or a variable: more than a tree of arrays."""
     return isinstance(value, Tracked)
 
 
-def _keeps_its_children(cls: Any) -> bool:
+def _keeps_its_children(cls: type[Any]) -> bool:
     """Whether values of a class keep their children or members for life."""
     parameters = getattr(cls, "__dataclass_params__", None)
     return issubclass(cls, tuple | frozenset) or getattr(parameters, "frozen", False)
 
 
-def structure_and_parts(value: Any) -> tuple[Any, list[Any]]:
+def structure_and_parts(value: object) -> tuple[Any, list[Any]]:
     """Return a structure, which a check compares by `==`, and the parts, compared by identity."""
     level = one_level(value)
     return (frozen(value), []) if level is None else (level[2], level[1])
@@ -83,7 +83,7 @@ class Walk:
         self.checks: list[tuple[Any, Any, list[Any]]] = []
         self.repeated: set[int] = set()
 
-    def number(self, node: Any, path: Path, numbers: Any = None) -> int:
+    def number(self, node: object, path: Path, numbers: str | None = None) -> int:
         """Return the number of a node; describe it, and all that it leads to, if it is new.
 
         Args:
@@ -104,7 +104,7 @@ class Walk:
             self.describe(index, path, numbers)
         return index
 
-    def describe(self, index: int, path: Path, numbers: Any = None) -> None:
+    def describe(self, index: int, path: Path, numbers: str | None = None) -> None:
         """Describe the node of a number, and new nodes that it leads to.
 
         Args:
@@ -117,7 +117,7 @@ class Walk:
         static, tags = node_type.static(value), {}
         if node_type is VARIABLE:
             leaves.append((value._cell, 0, path))
-            self.described[index] = Node(type(value), static, ())
+            self.described[index] = NodeDescription(type(value), static, ())
             return
         if node_type is OBJECT:
             tags, numbers = static.value, None
@@ -126,11 +126,18 @@ class Walk:
             (key, self.item(container, key, (*path, key), leaves, tags.get(key, numbers)))
             for key in node_type.keys(container)
         ]
-        self.described[index] = Node(type(value), static, tuple(items))
+        self.described[index] = NodeDescription(type(value), static, tuple(items))
         if path and not node_type.reports(value):
             self.containers.append(container)
 
-    def item(self, inside: Any, key: Any, path: Path, leaves: list[Any], tag: Any = None) -> Any:
+    def item(
+        self,
+        inside: Any,
+        key: Hashable,
+        path: Path,
+        leaves: list[Any],
+        tag: bool | str | None = None,
+    ) -> Item:
         """Return the item for a value inside a container.
 
         Args:
@@ -142,8 +149,8 @@ class Walk:
             they are without a tag.
 
         Returns:
-          A `Ref` for a node, `LEAF` for an array or another leaf, a `Tree` for a container that is
-          no node, such as a tuple of arrays, and a `Static` for anything else.
+          A `Ref` for a node, `LEAF` for an array or another leaf, a `TreeNode` for a tree node of
+          JAX that is no node, such as a tuple of arrays, and a `Static` for anything else.
         """
         value = inside[key]
         cls: Any = type(value)
@@ -160,7 +167,7 @@ class Walk:
             if not _keeps_its_children(cls):
                 self.checks.append((value, treedef, children))
             if not (isinstance(value, tuple) and all(isinstance(i, Static) for i in items)):
-                return Tree(treedef, tuple(zip(keys, items, strict=True)))
+                return TreeNode(treedef, tuple(zip(keys, items, strict=True)))
         static = Static(value, f"path {path[1:]!r}")
         by_identity = cls.__hash__ is object.__hash__ or callable(value)
         if node_type.views:
@@ -171,7 +178,7 @@ class Walk:
 
 
 def flatten(
-    roots: Sequence[Any], numbers: Any = None
+    roots: Sequence[Any], numbers: str | None = None
 ) -> tuple[GraphDef[Any], list[Any], list[Location], Walk]:
     """Flatten a graph; `unflatten` is the inverse (OBJ-1).
 

@@ -25,19 +25,20 @@ from jax.sharding import Sharding
 
 from ..errors import AliasingError, LeakedTracerError, LiftingError
 from ..jax_versions import Tracer, stored_sharding, trace_level
+from ..types import Leaf, Tree
 from .call_signature import CallSignature
 from .filters import Path
 from .flatten import Plan
-from .graphdef import GraphDef, Ref, occurrences, unflatten
+from .graphdef import GraphDef, LeafPlace, Ref, occurrences, unflatten
 from .node_types import SCALARS
 from .prefixes import FilterPrefix, check_fits, check_spec, for_jax, is_branch, is_end, spread
 
-# The path of a leaf, and the number of the variable whose value it is; None if it has no variable.
-Leaf: TypeAlias = tuple[Path, int | None]
 # The transformed function, the plan, the arguments with objects, their leaves, and the plain
 # arguments. It is a bare tuple, because to make anything else would be a Python call in each
 # dispatch.
 Call: TypeAlias = "tuple[Transformed, Plan, Sequence[Any], list[Any], Sequence[Any]]"
+Groups: TypeAlias = Sequence[list[Tree]]
+"""The arrays that a transformation outputs, in one list for each group."""
 
 
 class PrefixRules(NamedTuple):
@@ -129,7 +130,7 @@ class Frame:
         root, *path = self.definition.leaves[place][0] if isinstance(place, int) else place
         return f"{self.labels[root]}, path {tuple(path)!r}"
 
-    def prefix_at(self, path: Path, leaf: Any) -> Any:
+    def prefix_at(self, path: Path, leaf: Tree) -> Any:
         """Return the value that the prefixes give a leaf.
 
         Args:
@@ -158,7 +159,7 @@ class Frame:
 
     def prefixes_of(
         self,
-        leaves: Sequence[Leaf],
+        leaves: Sequence[LeafPlace],
         values: Sequence[Any],
         nodes: Sequence[Any],
         others: Iterable[tuple[Path, int, bool]],
@@ -182,7 +183,7 @@ class Frame:
 
     def reconciled(
         self,
-        leaves: Sequence[Leaf],
+        leaves: Sequence[LeafPlace],
         prefixes: Sequence[Any],
         nodes: Sequence[Any],
         others: Iterable[tuple[Path, int, bool]],
@@ -294,7 +295,7 @@ class Transformed:
             self.settled[:] = present
         return placed, moved
 
-    def _sent(self, leaf: Any, number: int) -> Any:
+    def _sent(self, leaf: Leaf, number: int) -> Leaf:
         """Move a leaf to its placement; leave numbers, and arrays committed elsewhere, to JAX."""
         sharding = self.placements[number]
         if not isinstance(sharding, Sharding) or isinstance(leaf, Tracer):

@@ -16,14 +16,15 @@ State({'w': Param(value=1.0)})
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
 
 from ..errors import DataError, UnknownPathError
-from .filters import Path, to_predicate
+from ..types import Tree
+from .filters import Filter, Path, to_predicate
 from .flatten import flatten, read
 from .graphdef import GraphDef, filled, leaf_at, leaf_paths, unflatten
 from .node_types import children, is_node, one_level, put, take
@@ -34,11 +35,11 @@ from .variables import A, Variable, copied_tree, is_variable
 PureState: TypeAlias = tuple[GraphDef[A], State[Any, Any]]
 
 
-def _raw(leaf: Any) -> Any:
+def _raw(leaf: Tree) -> Tree:
     return leaf.get_raw_value() if isinstance(leaf, Variable) else leaf
 
 
-def _flat(node: Any) -> tuple[GraphDef[Any], FlatState[Any]]:
+def _flat(node: Tree) -> tuple[GraphDef[Any], FlatState[Any]]:
     """Return the structure and the leaves of an object; a variable is copied as its leaf."""
     definition, nodes, locations, _ = flatten([node])
     leaves = zip(definition.leaves, read(locations), strict=True)
@@ -47,7 +48,7 @@ def _flat(node: Any) -> tuple[GraphDef[Any], FlatState[Any]]:
     )
 
 
-def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
+def split(node: A, /, *filters: Filter, graph: bool | None = None) -> Any:
     """Return the structure of an object, and its leaves in one state for each filter (OBJ-1).
 
     Args:
@@ -67,7 +68,7 @@ def split(node: A, /, *filters: Any, graph: bool | None = None) -> Any:
     return (definition, *partition(flat, filters))
 
 
-def leaves_of(graphdef: GraphDef[Any], *states: Any) -> list[Any]:
+def leaves_of(graphdef: GraphDef[Any], *states: Tree) -> list[Any]:
     """Return the leaves of states in the order of a definition (OBJ-1).
 
     Args:
@@ -94,10 +95,10 @@ def leaves_of(graphdef: GraphDef[Any], *states: Any) -> list[Any]:
 def merge(
     graphdef: GraphDef[Any],
     /,
-    *states: Any,
+    *states: Tree,
     copy: bool = True,
     recreate_variables: bool = True,
-) -> Any:
+) -> Tree:
     """Return a new object with a structure and the leaves of states; inverse of `split` (OBJ-1).
 
     Args:
@@ -147,7 +148,7 @@ def clone(
     return unflatten(definition, [copied(value) for value in read(locations)], owners)[0][0]  # type: ignore[no-any-return]
 
 
-def graphdef(node: Any, /, *, graph: bool | None = None) -> GraphDef[Any]:
+def graphdef(node: Tree, /, *, graph: bool | None = None) -> GraphDef[Any]:
     """Return the structure of an object (OBJ-1).
 
     Args:
@@ -160,7 +161,7 @@ def graphdef(node: Any, /, *, graph: bool | None = None) -> GraphDef[Any]:
     return flatten([node])[0]
 
 
-def state(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
+def state(node: Tree, /, *filters: Filter, graph: bool | None = None) -> Any:
     """Return the leaves of an object that filters take, as states; variables are copied (OBJ-1).
 
     Args:
@@ -175,7 +176,7 @@ def state(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
     return parts_of(_flat(node)[1], filters, exhaustive=False)
 
 
-def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
+def variables(node: Tree, /, *filters: Filter, graph: bool | None = None) -> Any:
     """Return the variables of an object that filters take, themselves, as states (OBJ-1).
 
     Args:
@@ -192,7 +193,7 @@ def variables(node: Any, /, *filters: Any, graph: bool | None = None) -> Any:
     return parts_of(flat, filters, exhaustive=False)
 
 
-def update(node: Any, state: Any, /, *states: Any) -> None:
+def update(node: Tree, state: Tree, /, *states: Tree) -> None:
     """Set leaves of an object to the leaves of states, in place (OBJ-2).
 
     Args:
@@ -232,7 +233,7 @@ def update(node: Any, state: Any, /, *states: Any) -> None:
                 put(nodes[i], key, filled(item, nodes, own))
 
 
-def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> Any:
+def pop(node: Tree, filter: Filter, /, *filters: Filter, graph: bool | None = None) -> Any:
     """Take variables out of an object, wherever they occur, and return them as states (OBJ-2).
 
     Args:
@@ -256,7 +257,7 @@ def pop(node: Any, filter: Any, /, *filters: Any, graph: bool | None = None) -> 
     return popped
 
 
-def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
+def iter_graph(node: Tree, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
     """Return an iterator over an object and all values in it, at any depth (OBJ-1).
 
     Args:
@@ -268,7 +269,7 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
     """
     seen: set[int] = set()
 
-    def visit(path: Path, value: Any) -> Iterator[tuple[Any, Any]]:
+    def visit(path: Path, value: Tree) -> Iterator[tuple[Any, Any]]:
         if id(value) in seen:
             return
         if is_node(value):
@@ -280,7 +281,7 @@ def iter_graph(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any
     return visit((), node)
 
 
-def iter_children(node: Any, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
+def iter_children(node: Tree, /, *, graph: bool | None = None) -> Iterator[tuple[Any, Any]]:
     """Return an iterator over names and nodes directly inside an object (OBJ-1).
 
     Args:
@@ -340,7 +341,7 @@ def map(
     return merge(definition, FlatState((path, f(path, leaf)) for path, leaf in flat))  # type: ignore[no-any-return]
 
 
-def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
+def find_duplicates(node: Tree, /, *, only: Filter = ...) -> list[list[Path]]:
     """Return the paths of each node that occurs more than once (JIT-2).
 
     Args:
@@ -355,7 +356,9 @@ def find_duplicates(node: Any, /, *, only: Any = ...) -> list[list[Path]]:
     return [each for each in paths.values() if len(each) > 1]
 
 
-def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **metadata: Any) -> None:
+def set_metadata(
+    node: Tree, /, *, only: Filter = Variable, graph: bool | None = None, **metadata: object
+) -> None:
     """Set metadata of the variables in an object (OBJ-5).
 
     Args:
@@ -371,7 +374,7 @@ def set_metadata(node: Any, /, *, only: Any = Variable, graph: Any = None, **met
         variable.set_metadata(**metadata)
 
 
-def as_pure(tree: Any) -> Any:
+def as_pure(tree: Tree) -> Tree:
     """Return a tree with the raw values of its variables in their place (OBJ-4).
 
     Args:
@@ -393,10 +396,10 @@ class _Method:
     def __getattr__(self, name: str) -> "_Method":
         return _Method(self.parts_, lambda node: getattr(self.find_(node), name))
 
-    def __getitem__(self, key: Any) -> "_Method":
+    def __getitem__(self, key: Hashable) -> "_Method":
         return _Method(self.parts_, lambda node: self.find_(node)[key])
 
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, PureState[Any]]:
+    def __call__(self, *args: Tree, **kwargs: Tree) -> tuple[Any, PureState[Any]]:
         """Return the result of the method, and the (definition, state) of the object afterwards."""
         node = merge(*self.parts_)
         out = self.find_(node)(*args, **kwargs)
@@ -430,7 +433,7 @@ def call(graphdef_state: tuple[Any, ...], /) -> _Method:
     return _Method(tuple(graphdef_state))
 
 
-def _apply(graphdef: GraphDef[Any], *states: Any, graph: bool | None = None) -> _Method:
+def _apply(graphdef: GraphDef[Any], *states: Tree, graph: bool | None = None) -> _Method:
     """Return a stand-in for an object; see `call`.
 
     Args:

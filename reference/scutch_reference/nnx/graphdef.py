@@ -2,11 +2,11 @@
 
 Words: a *node* is a value with an identity: an object, a variable, a list, a dictionary, a state.
 Each node is described by its type, its static data and its *items*. These are pairs of a path entry
-and the description of a value: a leaf (`LEAF`), a reference to a node (`Ref`), a container without
-identity (`Tree`), or static data (`Static`, which holds the value itself). Node 0 is the list of
-the *roots*, the objects that the graph starts from; the others are numbered depth first. Leaves
-come in the order of their nodes. Two graphs have equal definitions exactly when they are the same
-but for the values of their leaves.
+and the description of a value: a leaf (`LEAF`), a reference to a node (`Ref`), a tree node of JAX,
+which has no identity (`TreeNode`), or static data (`Static`, which holds the value itself). Node 0
+is the list of the *roots*, the objects that the graph starts from; the others are numbered depth
+first. Leaves come in the order of their nodes. Two graphs have equal definitions exactly when they
+are the same but for the values of their leaves.
 An *occurrence* of a node is a path that leads to it; a shared node has several.
 
 `unflatten` makes new objects from a definition and the values of its leaves.
@@ -26,17 +26,22 @@ False
 import enum
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias
 
 import jax
 
+from ..types import Tree
 from .filters import Path
 from .node_types import ATOMS, type_of
+from .static import Static
 from .variables import A, Variable
+
+LeafPlace: TypeAlias = tuple[Path, int | None]
+"""The path of a leaf, and the number of the variable whose value it is; None for another leaf."""
 
 
 class Ref(NamedTuple):
@@ -54,14 +59,21 @@ LEAF = _Leaf.LEAF
 """An item that is the next leaf value."""
 
 
-class Tree(NamedTuple):
-    """An item that is a container without an identity, such as a tuple: a tree node of JAX."""
+class TreeNode(NamedTuple):
+    """An item that is a tree node of JAX, such as a tuple, which has no identity in the graph.
+
+    `treedef` is its structure, one level deep; `items` has its children by their keys.
+    """
 
     treedef: Any
-    items: tuple[tuple[Any, Any], ...]
+    items: tuple[tuple[Hashable, "Item"], ...]
 
 
-class Node(NamedTuple):
+Item: TypeAlias = Ref | _Leaf | TreeNode | Static
+"""The description of one value in a node."""
+
+
+class NodeDescription(NamedTuple):
     """The description of one node.
 
     `static` is the metadata of a variable, the tags of an object, the factory of a `defaultdict`.
@@ -70,7 +82,7 @@ class Node(NamedTuple):
 
     type: type[Any]
     static: Any
-    items: tuple[tuple[Any, Any], ...]
+    items: tuple[tuple[Hashable, Item], ...]
 
     @property
     def is_variable(self) -> bool:
@@ -78,20 +90,22 @@ class Node(NamedTuple):
         return issubclass(self.type, Variable)
 
 
-def leaf_paths(item: Any, path: Path = ()) -> list[Path]:
+def leaf_paths(item: Item | NodeDescription, path: Path = ()) -> list[Path]:
     """Return the paths of the leaves in an item or a node, without those of other nodes.
 
     Args:
       item: An item or a description.
       path: The path of the item.
     """
-    if item is LEAF or (isinstance(item, Node) and item.is_variable):
+    if item is LEAF or (isinstance(item, NodeDescription) and item.is_variable):
         return [path]
-    inside = item.items if isinstance(item, Tree | Node) else ()
+    inside = item.items if isinstance(item, TreeNode | NodeDescription) else ()
     return [end for key, each in inside for end in leaf_paths(each, (*path, key))]
 
 
-def leaf_at(nodes: Mapping[int, Node] | Sequence[Node], path: Path) -> tuple[int, int] | None:
+def leaf_at(
+    nodes: Mapping[int, NodeDescription] | Sequence[NodeDescription], path: Path
+) -> tuple[int, int] | None:
     """Return the leaf at a path, which may lead through any occurrence of a shared node.
 
     Args:
@@ -114,7 +128,7 @@ def leaf_at(nodes: Mapping[int, Node] | Sequence[Node], path: Path) -> tuple[int
 
 
 def occurrences(
-    nodes: Sequence[Node], item: Any, path: Path = (), seen: set[int] | None = None
+    nodes: Sequence[NodeDescription], item: Item, path: Path = (), seen: set[int] | None = None
 ) -> Iterator[tuple[Path, int, bool]]:
     """Yield each occurrence of a node that an item leads to, depth first.
 
@@ -128,7 +142,7 @@ def occurrences(
       The path, the number of the node, and whether it occurs for the first time.
     """
     seen = set() if seen is None else seen
-    inside = item.items if isinstance(item, Tree) else ()
+    inside = item.items if isinstance(item, TreeNode) else ()
     if isinstance(item, Ref):
         first = item.number not in seen
         seen.add(item.number)
@@ -154,7 +168,7 @@ class GraphDef(Generic[A]):
     apply: ClassVar[Callable[..., Any]]
     """Calls a method of the object that this definition and states describe; see `nnx.call`."""
 
-    def __init__(self, nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()):
+    def __init__(self, nodes: tuple[NodeDescription, ...], numbers: tuple[int, ...] = ()):
         self.nodes, self.numbers = nodes, numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -175,9 +189,9 @@ class GraphDef(Generic[A]):
         return tuple(path for path, _, first in self.occurrences if first)
 
     @cached_property
-    def leaves(self) -> tuple[tuple[Path, int | None], ...]:
+    def leaves(self) -> tuple[LeafPlace, ...]:
         """The path of each leaf in order, and the number of the variable whose value it is."""
-        found: list[tuple[Path, int | None]] = []
+        found: list[LeafPlace] = []
         for number, (node, path) in enumerate(zip(self.nodes, self.node_paths, strict=True)):
             owner = number if node.is_variable else None
             found += [(end, owner) for end in leaf_paths(node, path)]
@@ -196,7 +210,7 @@ _known: weakref.WeakValueDictionary[Any, GraphDef[Any]] = weakref.WeakValueDicti
 _recent: deque[GraphDef[Any]] = deque(maxlen=16)  # Keeps the latest ones alive.
 
 
-def interned(nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()) -> GraphDef[Any]:
+def interned(nodes: tuple[NodeDescription, ...], numbers: tuple[int, ...] = ()) -> GraphDef[Any]:
     """Return the one definition of this content, as long as somebody uses it.
 
     Args:
@@ -211,7 +225,7 @@ def interned(nodes: tuple[Node, ...], numbers: tuple[int, ...] = ()) -> GraphDef
     return found
 
 
-def blank(node: Node, *value: Any) -> Any:
+def blank(node: NodeDescription, *value: Tree) -> Any:
     """Return a new node without its items.
 
     Args:
@@ -222,7 +236,7 @@ def blank(node: Node, *value: Any) -> Any:
     return type_of(node.type).make(node.type, node.static, *value)
 
 
-def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
+def filled(item: Item, nodes: Sequence[Any], leaves: Iterator[Any]) -> Tree:
     """Return the value that an item describes.
 
     Args:
@@ -231,29 +245,38 @@ def filled(item: Any, nodes: Sequence[Any], leaves: Iterator[Any]) -> Any:
       leaves: The values of the item's leaves are taken from it.
 
     Returns:
-      For `LEAF` the next of the leaves, for a `Ref` the node of its number, for a `Tree` a new
+      For `LEAF` the next of the leaves, for a `Ref` the node of its number, for a `TreeNode` a new
       container with its items filled, and for a `Static` the value that it holds.
     """
     if item is LEAF:
         return next(leaves)
     if isinstance(item, Ref):
         return nodes[item.number]
-    if isinstance(item, Tree):
+    if isinstance(item, TreeNode):
         return item.treedef.unflatten([filled(each, nodes, leaves) for _, each in item.items])
     return item.value
 
 
 def refill(
-    value: Any, node: Node, nodes: Sequence[Any], leaves: Iterator[Any], kept: Collection[Any] = ()
+    value: Tree,
+    node: NodeDescription,
+    nodes: Sequence[Any],
+    leaves: Iterator[Any],
+    kept: Collection[Any] = (),
 ) -> None:
-    """Replace the contents of a node by the items of a description.
+    """Replace the contents of a node, in place, by the values that a description gives its items.
+
+    Nothing else of the node changes: its type, its static data and, of a variable, the value. The
+    node reports no change.
 
     Args:
-      value: The node.
-      node: The description.
-      nodes: The nodes by number, for references.
-      leaves: The values of the node's leaves are taken from it.
-      kept: Items that the node has already: without leaves, their values stay the same objects.
+      value: The node: a list, a dictionary, an object, or a variable, which has no items.
+      node: The description; it is of the type that the node has.
+      nodes: The nodes by number; an item that is a `Ref` gets one of them.
+      leaves: The values of the leaves in the items, in the order of the items; all are taken.
+      kept: Pairs of key and item that describe what the node contains now. Where one is also in the
+        new description, and there is no leaf in it, the present value stays, the very object, and
+        no equal one is made.
     """
     node_type = type_of(node.type)
     container, new = node_type.container(value), {}

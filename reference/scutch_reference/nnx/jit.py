@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import jax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, Sharding
 
 from ..jax_versions import set_mesh
 from ..placement import context_mesh
+from ..types import Leaf, Prefix, Tree
 from .effects import commit
 from .filters import Path
 from .flatten import Plan
@@ -45,7 +46,9 @@ class JitWrapped(Lifted[P, R]):
     # An object that is returned has the shardings of the output, too (JIT-5).
     rules = PrefixRules(what="shardings", none_is_free=True)
 
-    def __init__(self, function: Callable[P, R], in_prefix: Any = None, *args: Any, **options: Any):
+    def __init__(
+        self, function: Callable[P, R], in_prefix: Prefix = None, *args: Any, **options: Any
+    ):
         given = {name: option for name, option in options.items() if option is not None}
         if given:
             jax.jit(function, **given)  # Refuses arguments that the function has not (JIT-10).
@@ -107,7 +110,7 @@ def _donating(run: Callable[..., Any], donated: Sequence[bool]) -> Callable[...,
     """The function with its leaves as `separated` arranges them; it outputs the donated ones."""
 
     @functools.wraps(run)
-    def donating(gone: Any, kept: Any, *plain: Any) -> Any:
+    def donating(gone: Sequence[Tree], kept: Sequence[Tree], *plain: Tree) -> Tree:
         parts = iter(gone), iter(kept)
         leaves = [next(parts[not is_gone]) for is_gone in donated]
         return run(leaves, *plain, always_out=donated)
@@ -119,8 +122,8 @@ def _donating(run: Callable[..., Any], donated: Sequence[bool]) -> Callable[...,
 def jit(
     fun: Callable[P, R],
     *,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
+    in_shardings: Prefix = None,
+    out_shardings: Prefix = None,
     static_argnums: int | tuple[int, ...] | list[int] | None = None,
     static_argnames: str | tuple[str, ...] | list[str] | None = None,
     donate_argnums: int | tuple[int, ...] | list[int] | None = None,
@@ -139,8 +142,8 @@ def jit(
 @overload
 def jit(
     *,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
+    in_shardings: Prefix = None,
+    out_shardings: Prefix = None,
     static_argnums: int | tuple[int, ...] | list[int] | None = None,
     static_argnames: str | tuple[str, ...] | list[str] | None = None,
     donate_argnums: int | tuple[int, ...] | list[int] | None = None,
@@ -159,8 +162,8 @@ def jit(
 def jit(
     fun: Any = None,
     *,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
+    in_shardings: Prefix = None,
+    out_shardings: Prefix = None,
     static_argnums: Any = None,
     static_argnames: Any = None,
     donate_argnums: Any = None,
@@ -229,7 +232,7 @@ def jit(
     )
 
 
-def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped[..., R]:
+def jit_partial(fun: Callable[..., R], *args: Tree, **options: Any) -> JitWrapped[..., R]:
     """Compile a function with its first arguments bound; see `jit` (JIT-7).
 
     Args:
@@ -247,10 +250,10 @@ def jit_partial(fun: Callable[..., R], *args: Any, **options: Any) -> JitWrapped
 
 def eval_shape(
     fun: Callable[..., R],
-    *args: Any,
+    *args: Tree,
     graph: bool | None = None,
     graph_updates: bool | None = None,
-    **kwargs: Any,
+    **kwargs: Tree,
 ) -> R:
     """Return the output of a function with `jax.ShapeDtypeStruct` for arrays (JIT-9, OBJ-9j).
 
@@ -271,7 +274,7 @@ def eval_shape(
 
 
 def cached_partial(
-    f: Callable[..., R], *args: Any, graph: bool | None = None, graph_updates: bool | None = None
+    f: Callable[..., R], *args: Tree, graph: bool | None = None, graph_updates: bool | None = None
 ) -> Callable[..., R]:
     """Bind the first arguments of a lifted function (JIT-12).
 
@@ -290,7 +293,7 @@ def cached_partial(
     return functools.partial(f, *args)
 
 
-def _sharded(value: Any, sharding: Any) -> Any:
+def _sharded(value: Leaf, sharding: Sharding) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
 
 
@@ -307,7 +310,7 @@ def as_abstract(tree: A, graph: bool | None = None) -> A:
       context; others are as they were, also where there is no mesh.
     """
 
-    def with_sharding(path: Path, leaf: Any) -> Any:
+    def with_sharding(path: Path, leaf: Leaf) -> Leaf:
         value = leaf.get_raw_value() if isinstance(leaf, Variable) else None
         is_open = hasattr(value, "dtype") and getattr(value, "sharding", None) is None
         spec, mesh = (spec_of(leaf), mesh_of(leaf) or context_mesh()) if is_open else (None, None)

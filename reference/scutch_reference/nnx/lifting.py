@@ -40,6 +40,7 @@ from operator import call, getitem, is_
 from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from ..errors import LiftingError, SignatureError, UnhashableStaticError
+from ..types import Prefix, Tree
 from .call_signature import (
     CallSignature,
     arguments_with_objects,
@@ -95,8 +96,8 @@ class Lifted(Generic[P, R]):
     def __init__(
         self,
         function: Callable[P, R],
-        in_prefix: Any = None,
-        out_prefix: Any = None,
+        in_prefix: Prefix = None,
+        out_prefix: Prefix = None,
         graph_updates: bool | None = None,
         *,
         static_argnums: Any = None,
@@ -146,16 +147,16 @@ class Lifted(Generic[P, R]):
         raise NotImplementedError
 
     @overload
-    def __get__(self, instance: None, owner: Any = None) -> Self:
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self:
         """Return the function: it was looked up in a class."""
 
     @overload
     def __get__(
-        self: "Lifted[Concatenate[Any, Q], R]", instance: object, owner: Any = None
+        self: "Lifted[Concatenate[Any, Q], R]", instance: object, owner: type[Any] | None = None
     ) -> Callable[Q, R]:
         """Return the function with its first argument bound."""
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def prefixes(self, signature: CallSignature) -> tuple[Any, ...]:
@@ -220,7 +221,7 @@ class Lifted(Generic[P, R]):
         return tuple(positional), named
 
     def _new(
-        self, signature: CallSignature, plan: Plan, args: Any, values: list[Any]
+        self, signature: CallSignature, plan: Plan, args: Sequence[Tree], values: list[Any]
     ) -> Transformed:
         """Transform the function for calls like this one, and clear the cache if it is full."""
         prefixes, statics = self.prefixes(signature), [args[i] for i in signature.statics]
@@ -340,8 +341,8 @@ class Lifted(Generic[P, R]):
 def lift(
     transformation: Callable[..., Any],
     function: Any,
-    *prefixes: Any,
-    graph: Any = None,
+    *prefixes: Prefix,
+    graph: bool | None = None,
     **options: Any,
 ) -> Any:
     """Return the transformed function, or a decorator if there is no function yet (JIT-7).

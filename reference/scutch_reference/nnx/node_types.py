@@ -19,7 +19,7 @@ Dict(a=3)
 """
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -30,6 +30,7 @@ import jax
 import numpy as np
 
 from ..jax_versions import Tracer
+from ..types import Tree
 from .filters import Path
 from .objects import Pytree, attributes_of, set_tags
 from .states import State
@@ -79,7 +80,7 @@ class NodeType:
     views: Sequence[Callable[[Any], Iterable[Any]]] = ()
 
 
-def _new_variable(cls: Any, static: Static, value: Any) -> Any:
+def _new_variable(cls: Any, static: Static, value: Tree) -> Any:
     """A variable with a raw value; or with the raw value and metadata of another variable."""
     if isinstance(value, Variable):
         return cls._unflatten(value._static, [value.get_raw_value()])
@@ -162,7 +163,7 @@ type_of: Callable[[Any], NodeType] = lru_cache(maxsize=2048)(
 """Return the entry of `TYPES` for the values of a class."""
 
 
-def is_node(value: Any) -> bool:
+def is_node(value: object) -> bool:
     """Return whether a value has an identity in a graph."""
     return type_of(type(value)).is_node
 
@@ -176,7 +177,7 @@ def entries(path: Sequence[Any]) -> Path:
     return tuple(next((getattr(e, name) for name in names if hasattr(e, name)), e) for e in path)
 
 
-def one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
+def one_level(value: Tree) -> tuple[Path, list[Any], Any] | None:
     """Return keys, children and structure of a tree node of JAX, or None for a leaf of JAX."""
     pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
     if pairs and not pairs[0][0]:
@@ -184,7 +185,7 @@ def one_level(value: Any) -> tuple[Path, list[Any], Any] | None:
     return tuple(entries(path)[0] for path, _ in pairs), [child for _, child in pairs], treedef
 
 
-def children(value: Any) -> list[tuple[Any, Any]]:
+def children(value: Tree) -> list[tuple[Any, Any]]:
     """Return keys and values directly inside a node or a tree node of JAX; a variable has none."""
     node_type = type_of(type(value))
     if node_type.is_node:
@@ -194,7 +195,7 @@ def children(value: Any) -> list[tuple[Any, Any]]:
     return list(zip(keys, parts, strict=True))
 
 
-def put(node: Any, key: Any, value: Any) -> None:
+def put(node: Tree, key: Hashable, value: Tree) -> None:
     """Set an item of a node, as its user would; `take` deletes it.
 
     Args:
@@ -209,7 +210,7 @@ def put(node: Any, key: Any, value: Any) -> None:
     node_type.container(node)[key] = node_type.accepted(node, key, value)
 
 
-def take(node: Any, key: Any) -> None:
+def take(node: Tree, key: Hashable) -> None:
     """Delete an item of a node, as its user would; inverse of `put`.
 
     Args:

@@ -21,7 +21,7 @@ import dataclasses
 import inspect
 import reprlib
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import jax
@@ -30,6 +30,7 @@ from jax.tree_util import GetAttrKey, SequenceKey
 
 from ..errors import DataError
 from ..jax_versions import trace_level
+from ..types import Tree
 from .static import Static as StaticData, copied
 from .tracking import Tracked
 
@@ -46,7 +47,7 @@ _DATA_TYPES: list[Any] = [*_ARRAYS, Tracked]
 _MARK = "scutch.data"  # The entry in the metadata of a marker: whether it is data.
 
 
-def data(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -> Any:
+def data(value: Tree = None, /, *, metadata: Metadata = None, **options: Any) -> Any:
     """Mark an attribute as data: JAX traces the numbers in it (OBJ-5).
 
     Args:
@@ -61,7 +62,7 @@ def data(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -> 
     return dataclasses.field(**options, metadata=metadata)
 
 
-def static(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -> Any:
+def static(value: object = None, /, *, metadata: Metadata = None, **options: Any) -> Any:
     """Mark an attribute as static: it is part of the structure (OBJ-5).
 
     Args:
@@ -76,7 +77,7 @@ def static(value: Any = None, /, *, metadata: Metadata = None, **options: Any) -
     return data(value, metadata={**(metadata or {}), _MARK: False}, **options)
 
 
-def _is_marker(value: Any) -> bool:
+def _is_marker(value: object) -> bool:
     return isinstance(value, dataclasses.Field) and _MARK in value.metadata
 
 
@@ -104,7 +105,7 @@ def register_data_type(type_: A, /) -> A:
     return type_
 
 
-def is_data(value: Any, /) -> bool:
+def is_data(value: object, /) -> bool:
     """Return whether a value is data by its type: an array, a variable, an object.
 
     Args:
@@ -113,7 +114,7 @@ def is_data(value: Any, /) -> bool:
     return isinstance(value, tuple(_DATA_TYPES))
 
 
-def has_data(value: Any, /) -> list[Any]:
+def has_data(value: Tree, /) -> list[Any]:
     """Return the data in a tree of plain containers; it is true if there is any.
 
     Args:
@@ -145,7 +146,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
     _tags: Mapping[Any, bool]  # Whether an attribute is data, where it is tagged.
     _class_tags: ClassVar[Mapping[Any, bool]] = {}
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
+    def __new__(cls, *_: object, **__: object) -> Self:
         """A node without attributes, at the current trace level."""
         node = object.__new__(cls)
         node._begin(trace_level())
@@ -167,14 +168,14 @@ class Pytree(_Attributes, metaclass=ABCMeta):
             self._changed()
         return attributes_of(self)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Tree) -> None:
         _put(self, name, self._accepted(name, value))
 
     def __delattr__(self, name: str) -> None:
         self._forget(name)
         object.__delattr__(self, name)
 
-    def _accepted(self, key: Any, value: Any) -> Any:
+    def _accepted(self, key: Hashable, value: Tree) -> Tree:
         """The value without its marker, for an attribute that is about to be set."""
         self._check(f"set the attribute {key!r} of")
         if _is_marker(value):
@@ -191,7 +192,7 @@ class Pytree(_Attributes, metaclass=ABCMeta):
         self._changed()
         return value
 
-    def _forget(self, key: Any) -> None:
+    def _forget(self, key: Hashable) -> None:
         """Drop the tag of an attribute that is about to be deleted."""
         self._check(f"delete the attribute {key!r} of")
         set_tags(self, {k: v for k, v in self._tags.items() if k != key})

@@ -18,15 +18,16 @@ of a carried leaf, `scan` keeps only the value after the last step.
 """
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias, overload
 
 import jax
 
 from ..errors import CarryError, LiftingError
+from ..types import Prefix, Tree
 from .effects import Effects, Source
 from .flatten import is_object
-from .frames import Frame, Transformed
+from .frames import Frame, Groups, Transformed
 from .graphdef import leaf_at, unflatten
 from .lifting import P, R, lift
 from .prefixes import RETURNED, for_jax
@@ -35,6 +36,10 @@ from .vmap import Mapped
 
 class Carry:
     """The axis of a value that each step passes to the next; use the class, no instance."""
+
+
+Axis: TypeAlias = int | type[Carry] | None
+"""How the steps get a value; see the words above."""
 
 
 class Scanned(Mapped[P, R]):
@@ -56,8 +61,8 @@ class Scanned(Mapped[P, R]):
         axes = (frame.leaf_prefixes, *frame.plain_prefixes)
         output = _Output(frame, self.out_prefix)
 
-        def transformed(*arguments: Any) -> Any:
-            def step(carry: Any, slices: Any) -> Any:
+        def transformed(*arguments: Tree) -> Tree:
+            def step(carry: Tree, slices: Tree) -> Tree:
                 given = _map_axes(_given, axes, carry, slices, arguments)
                 effects, groups, out = run(*given, always_out=always_out)
                 plain, parts, others = output.carried_and_parts(effects, out)
@@ -72,50 +77,52 @@ class Scanned(Mapped[P, R]):
             outside = functools.partial(_outside, last)
             _keep_first_of_replaced(frame, effects, groups, first, output.carried)
             groups = [[outside(axis, x) for x in groups[i]] for i, axis in enumerate(frame.groups)]
-            _put_carried_leaves(frame, effects, groups, carry[0], output.carried)
+            sources = _carried_sources(frame, effects, output.carried)
+            for number, (group, index) in sources.items():  # The steps output None there.
+                groups[group][index] = carry[0][number]
             return effects, groups, output.joined(list(map(outside, output.axes, parts)), carry)
 
         return Transformed(frame, transformed)
 
 
-def _is_axis(value: Any) -> bool:
+def _is_axis(value: object) -> bool:
     return value is None or value is Carry
 
 
-def _is_returned(part: Any) -> bool:
+def _is_returned(part: object) -> bool:
     return part is RETURNED
 
 
-def _is_of_objects(out: Any) -> bool:
+def _is_of_objects(out: Tree) -> bool:
     """Whether an output is an object, or a container of objects alone."""
     marks = jax.tree.leaves(out, is_leaf=_is_returned)
     return bool(marks) and all(map(_is_returned, marks))
 
 
-def _map_axes(function: Callable[..., Any], axes: Any, *trees: Any) -> Any:
+def _map_axes(function: Callable[..., Any], axes: Prefix, *trees: Tree) -> Tree:
     """Apply a function to each axis in a prefix, and to the parts of the trees under this axis."""
     return jax.tree.map(function, axes, *trees, is_leaf=_is_axis)
 
 
-def _moved_axis(tree: Any, start: int, end: int) -> Any:
+def _moved_axis(tree: Tree, start: int, end: int) -> Tree:
     return jax.tree.map(lambda x: jax.numpy.moveaxis(x, start, end), tree)
 
 
-def _carried(axis: Any, part: Any) -> Any:
+def _carried(axis: Axis, part: Tree) -> Tree:
     return part if axis is Carry else None
 
 
-def _sliced(axis: Any, part: Any) -> Any:
+def _sliced(axis: Axis, part: Tree) -> Tree:
     """Move a sliced axis to the front, where `jax.lax.scan` slices; None for other arguments."""
     return _moved_axis(part, axis, 0) if isinstance(axis, int) else None
 
 
-def _given(axis: Any, carry: Any, piece: Any, whole: Any) -> Any:
+def _given(axis: Axis, carry: Tree, piece: Tree, whole: Tree) -> Tree:
     """Return the input of a step, which is the carry, a slice, or the whole argument."""
     return carry if axis is Carry else piece if isinstance(axis, int) else whole
 
 
-def _outside(last: int, axis: Any, part: Any) -> Any:
+def _outside(last: int, axis: Axis, part: Tree) -> Tree:
     """Return the entry at `last` of a stacked carry; else move the stack of outputs to its axis."""
     if axis is Carry:
         return jax.tree.map(lambda x: x[last], part)
@@ -131,11 +138,9 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
     Raises:
       CarryError: A step removed a carried array.
     """
-    definition = frame.definition
-    nodes = dict(enumerate(definition.nodes)) | {
-        each.number: each.node for each in effects.rewrites
-    }
-    own = {each.number: each.sources for each in effects.rewrites}
+    starts = frame.definition.first_leaves
+    own = {each.number: each for each in effects.rewrites}
+    nodes = dict(enumerate(frame.definition.nodes)) | {n: each.node for n, each in own.items()}
     found = {}
     carried = [n for n, axis in enumerate(frame.leaf_prefixes) if axis is Carry and n not in others]
     for number in carried:
@@ -143,7 +148,7 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
         source: int | Source | None = None
         if place is not None:
             node, index = place
-            source = own[node][index] if node in own else definition.first_leaves[node] + index
+            source = own[node].sources[index] if node in own else starts[node] + index
         if isinstance(source, int):
             source = effects.changed.get(source)
         if source is None or frame.groups[source[0]] is not Carry:
@@ -152,16 +157,18 @@ def _carried_sources(frame: Frame, effects: Effects, others: Collection[int]) ->
     return found
 
 
-def _forget_unchanged(effects: Effects, groups: Any, leaves: Any, carried: Collection[int]) -> None:
+def _forget_unchanged(
+    effects: Effects, groups: Groups, leaves: Sequence[Tree], carried: Collection[int]
+) -> None:
     """Drop from `effects.changed` the arrays in `carried` that a step left in their container."""
     for number in carried:
-        group, index = effects.changed.get(number, (None, None))
-        if group is not None and groups[group][index] is leaves[number]:
+        source = effects.changed.get(number)
+        if source is not None and groups[source[0]][source[1]] is leaves[number]:
             del effects.changed[number]
 
 
 def _take_carried_leaves(
-    frame: Frame, effects: Effects, groups: Any, others: Mapping[int, Any]
+    frame: Frame, effects: Effects, groups: Groups, others: Mapping[int, Any]
 ) -> list[Any]:
     """Remove the carried leaves from the groups of a step; return them with `others` by number."""
     for number, axis in enumerate(frame.leaf_prefixes):
@@ -181,7 +188,7 @@ def _take_carried_leaves(
 
 
 def _keep_first_of_replaced(
-    frame: Frame, effects: Effects, groups: Any, first: int, others: Collection[int]
+    frame: Frame, effects: Effects, groups: Groups, first: int, others: Collection[int]
 ) -> None:
     """Keep of each replaced leaf only the value after the first step, at index `first`.
 
@@ -195,20 +202,8 @@ def _keep_first_of_replaced(
             groups[group][index] = groups[group][index][first][None]
 
 
-def _put_carried_leaves(
-    frame: Frame, effects: Effects, groups: Any, leaves: Any, others: Collection[int]
-) -> None:
-    """Put the final carried leaves into the groups, at the indices that `scan` left empty."""
-    for number, (group, index) in _carried_sources(frame, effects, others).items():
-        groups[group][index] = leaves[number]
-
-
 class _Mark(int):
     """The number of an object; replaces the object in an output."""
-
-
-def _marked(part: Any, numbers: Iterator[int]) -> Any:
-    return _Mark(next(numbers)) if part is RETURNED else part
 
 
 class _Output:
@@ -228,7 +223,7 @@ class _Output:
         returns; known once a step is traced.
     """
 
-    def __init__(self, frame: Frame, prefix: Any):
+    def __init__(self, frame: Frame, prefix: Prefix):
         self.prefix, self.plain, self.carried = prefix, frame.plain_prefixes, set[int]()
         self.definition = frame.definition
         self.roots = [n for n, axis in enumerate(frame.prefixes[:-1]) if axis is Carry]
@@ -247,7 +242,7 @@ class _Output:
             )
 
     def carried_and_parts(
-        self, effects: Effects, out: Any
+        self, effects: Effects, out: Tree
     ) -> tuple[list[Any], list[Any], dict[int, Any]]:
         """Separate an output into the carry for the next step and the parts that are stacked.
 
@@ -280,7 +275,11 @@ class _Output:
             parts[self.axes.index(Carry)] = None
         if Carry in self.axes and self.roots:
             marks = iter(effects.returned)
-            numbered = jax.tree.map(lambda part: _marked(part, marks), out, is_leaf=_is_returned)
+            numbered = jax.tree.map(
+                lambda part: _Mark(next(marks)) if part is RETURNED else part,
+                out,
+                is_leaf=_is_returned,
+            )
             others = self._beside_objects(
                 self.structure.flatten_up_to(numbered)[self.axes.index(Carry)]
             )
@@ -289,7 +288,7 @@ class _Output:
         carried: list[Any] = _map_axes(lambda axis: _carried(axis, last), list(self.plain))
         return carried, parts, others
 
-    def _beside_objects(self, last: Any) -> dict[int, Any]:
+    def _beside_objects(self, last: Tree) -> dict[int, Any]:
         """Return the arrays beside objects in the returned carry, by leaf number.
 
         `last` is the carry that a step returned, with a `_Mark` in place of each object. The step
@@ -331,7 +330,7 @@ class _Output:
         self.carried = set(found)
         return found
 
-    def joined(self, parts: list[Any], carried: Sequence[Any]) -> Any:
+    def joined(self, parts: list[Any], carried: Sequence[Any]) -> Tree:
         """Rebuild the output from its parts and the carry; inverse of `carried_and_parts`."""
         leaves, *plain = carried
         if Carry in self.plain:
@@ -346,8 +345,8 @@ class _Output:
 def scan(
     f: Callable[P, R],
     *,
-    in_axes: Any = (Carry, 0),
-    out_axes: Any = (Carry, 0),
+    in_axes: Prefix = (Carry, 0),
+    out_axes: Prefix = (Carry, 0),
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
@@ -361,8 +360,8 @@ def scan(
 @overload
 def scan(
     *,
-    in_axes: Any = (Carry, 0),
-    out_axes: Any = (Carry, 0),
+    in_axes: Prefix = (Carry, 0),
+    out_axes: Prefix = (Carry, 0),
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
@@ -374,7 +373,7 @@ def scan(
 
 
 def scan(
-    f: Any = None, *, in_axes: Any = (Carry, 0), out_axes: Any = (Carry, 0), **options: Any
+    f: Any = None, *, in_axes: Prefix = (Carry, 0), out_axes: Prefix = (Carry, 0), **options: Any
 ) -> Any:
     """Loop over a function of objects (OBJ-7).
 

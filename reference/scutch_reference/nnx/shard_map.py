@@ -25,6 +25,7 @@ from jax.sharding import AbstractMesh, Mesh, NamedSharding
 from ..errors import MeshAxisError, ReplicationError
 from ..jax_versions import get_abstract_mesh, shard_mapped, varying_axes
 from ..placement import mesh_axes, partition_spec
+from ..types import Prefix, Tree
 from .frames import Frame, PrefixRules, Transformed
 from .lifting import Lifted, P, R, lift
 from .prefixes import check_spec, spread
@@ -44,7 +45,9 @@ class ShardMapped(Lifted[P, R]):
     by_position = True
     rules = PrefixRules(what="specs", default=partition_spec(()), moves_committed=True)
 
-    def __init__(self, *args: Any, mesh: Any, check: bool, auto: Collection[Any]):
+    def __init__(
+        self, *args: Any, mesh: Mesh | AbstractMesh | None, check: bool, auto: Collection[Any]
+    ):
         super().__init__(*args)
         self.mesh = mesh
         self.check = check
@@ -78,7 +81,7 @@ def _checked(frame: Frame, run: Callable[..., Any]) -> Callable[..., Any]:
     """The function of leaves; refuses values that differ along axes that are not in their spec."""
 
     @functools.wraps(run)
-    def checked(*args: Any) -> Any:
+    def checked(*args: Tree) -> Tree:
         effects, groups, out = run(*args)
         changed = effects.changed.items()
         leaves = [(frame.where(n), frame.groups[g], groups[g][i]) for n, (g, i) in changed]
@@ -98,8 +101,8 @@ def shard_map(
     f: Callable[P, R],
     *,
     mesh: Mesh | AbstractMesh | None = None,
-    in_specs: Any,
-    out_specs: Any,
+    in_specs: Prefix,
+    out_specs: Prefix,
     check_rep: bool = True,
     check_vma: bool = True,
     auto: Collection[Any] = frozenset(),
@@ -114,8 +117,8 @@ def shard_map(
 def shard_map(
     *,
     mesh: Mesh | AbstractMesh | None = None,
-    in_specs: Any,
-    out_specs: Any,
+    in_specs: Prefix,
+    out_specs: Prefix,
     check_rep: bool = True,
     check_vma: bool = True,
     auto: Collection[Any] = frozenset(),
@@ -129,9 +132,9 @@ def shard_map(
 def shard_map(
     f: Any = None,
     *,
-    mesh: Any = None,
-    in_specs: Any,
-    out_specs: Any,
+    mesh: Mesh | AbstractMesh | None = None,
+    in_specs: Prefix,
+    out_specs: Prefix,
     check_rep: bool = True,
     check_vma: bool = True,
     auto: Collection[Any] = frozenset(),
