@@ -33,6 +33,7 @@ from ..jax_versions import trace_level
 from ..linen.scope import ModulePath
 from ..meta import A, AxisMetadata, Params, is_box
 from ..nnx.axes import add_axis, remove_axis
+from ..nnx.metadata import HOOKS
 from ..nnx.registry import (
     Type,
     register_variable_name as register_variable_name,
@@ -40,7 +41,7 @@ from ..nnx.registry import (
     variable_type_from_name as variable_type_from_name,
 )
 from ..nnx.static import Static
-from ..nnx.variables import HOOKS, copied_tree, restored
+from ..nnx.variables import copied_tree, restored
 from ..struct import Node
 from ..types import Tree
 

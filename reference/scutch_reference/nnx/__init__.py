@@ -64,19 +64,23 @@ from .defaults import (
     use_eager_sharding as use_eager_sharding,
     using_eager_sharding as using_eager_sharding,
 )
+from .metadata import (
+    VariableMetadata as VariableMetadata,
+    with_metadata as with_metadata,
+    with_partitioning as with_partitioning,
+)
 from .variables import (
     BatchStat as BatchStat,
     Cache as Cache,
-    get_named_sharding as get_named_sharding,
-    get_partition_spec as get_partition_spec,
     Intermediate as Intermediate,
     Param as Param,
     Perturbation as Perturbation,
     Variable as Variable,
-    VariableMetadata as VariableMetadata,
     VariableState as VariableState,
-    with_metadata as with_metadata,
-    with_partitioning as with_partitioning,
+)
+from .axes import (
+    get_named_sharding as get_named_sharding,
+    get_partition_spec as get_partition_spec,
 )
 from .registry import (
     register_variable_name as register_variable_name,
@@ -113,21 +117,23 @@ from .graph import (
     as_pure as as_pure,
     call as call,
     clone as clone,
-    find_duplicates as find_duplicates,
     graphdef as graphdef,
-    iter_children as iter_children,
-    iter_graph as iter_graph,
-    map as map,
     merge as merge,
     pop as pop,
     pure as pure,
     PureState as PureState,
-    recursive_map as recursive_map,
-    set_metadata as set_metadata,
     split as split,
     state as state,
     update as update,
     variables as variables,
+)
+from .traversals import (
+    find_duplicates as find_duplicates,
+    iter_children as iter_children,
+    iter_graph as iter_graph,
+    map as map,
+    recursive_map as recursive_map,
+    set_metadata as set_metadata,
 )
 from .modules import (
     Dict as Dict,

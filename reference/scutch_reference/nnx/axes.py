@@ -1,7 +1,9 @@
-"""The names of the axes of variables, when a transformation adds an axis to their values.
+"""The names of the axes of variables: how they change with an axis, and the shardings they mean.
 
-`add_axis` and `remove_axis` change the names as a box does, and run the hooks of the variable.
-`take_entry` and `put_entry` change the names alone.
+When a transformation adds an axis to the value of a variable, `add_axis` and `remove_axis` change
+the names as a box does, and run the hooks of the variable. `take_entry` and `put_entry` change the
+names alone. `get_partition_spec` and `get_named_sharding` translate the names of all variables in a
+tree.
 
 >>> import jax
 >>> from scutch_reference import nnx
@@ -11,13 +13,18 @@
 ('layers', 'data', None)
 """
 
+import functools
 from collections.abc import Hashable
 from typing import Any
 
-from jax.sharding import NamedSharding
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..meta import PARTITION_NAME, Params, Partitioned
-from .variables import Variable, sharding_in
+from ..placement import partition_spec
+from ..types import Tree
+from .metadata import sharding_in, spec_of
+from .variables import Variable, is_variable
 
 
 def _axis_names(variable: Variable[Any]) -> list[Any] | None:
@@ -96,3 +103,33 @@ def remove_axis(variable: Variable[Any], index: int, params: Params) -> None:
       AxisNameError: The axis has another name.
     """
     _change_axis("remove_axis", variable, index, params)
+
+
+def get_partition_spec(tree: Tree) -> Tree:
+    """Return a tree with the partition spec of each variable in its place (OBJ-5, LOG-7).
+
+    Args:
+      tree: A tree with variables and arrays.
+
+    Returns:
+      The tree. Variables hold their specs as values. An array, or a variable whose metadata name no
+      axes, has `PartitionSpec()`; a value without a shape has None.
+    """
+
+    def spec(value: Tree) -> Tree:
+        if isinstance(value, Variable):
+            return value.replace(spec_of(value.raw_metadata) or spec(value.get_raw_value()))
+        return partition_spec(()) if hasattr(value, "shape") else None
+
+    return jax.tree.map(spec, tree, is_leaf=is_variable)
+
+
+def get_named_sharding(tree: Tree, mesh: Mesh) -> Tree:
+    """Return a tree with the sharding of each variable on a mesh in its place (OBJ-5).
+
+    Args:
+      tree: A tree with variables and arrays; see `get_partition_spec`.
+      mesh: The mesh of the shardings.
+    """
+    on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
+    return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))

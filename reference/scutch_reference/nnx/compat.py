@@ -12,11 +12,13 @@ from .grad import grad as grad, remat as remat, value_and_grad as value_and_grad
 from .graph import (
     clone as clone,
     graphdef as graphdef,
+    split as split,
+    state as state,
+)
+from .traversals import (
     iter_children as iter_children,
     iter_graph as iter_graph,
     recursive_map as recursive_map,
-    split as split,
-    state as state,
 )
 from .jit import (
     cached_partial as cached_partial,

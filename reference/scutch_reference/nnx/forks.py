@@ -23,8 +23,9 @@ from ..errors import StreamError
 from ..types import Tree
 from .defaults import updating_graph
 from .filters import Filter, Path, to_predicate
-from .graph import clone, iter_graph, state, update
+from .graph import clone, state, update
 from .rngs import Rngs, RngStream, Shape, Shapes, by_filter_of, first_that_takes
+from .traversals import iter_graph
 
 
 def _selected(node: Tree, shapes: Shapes) -> Iterator[tuple[Path, RngStream, Any]]:

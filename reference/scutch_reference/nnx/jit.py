@@ -21,15 +21,18 @@ from jax.sharding import Mesh, NamedSharding, Sharding
 from ..jax_versions import set_mesh
 from ..placement import context_mesh
 from ..types import Leaf, Prefix, Tree
+from .axes import get_named_sharding
 from .effects import commit
 from .filters import Path
 from .flatten import Plan
 from .frames import Frame, PrefixRules, Transformed, separated
-from .graph import PureState, clone, map, split
+from .graph import PureState, clone, split
 from .graphdef import occurrences
 from .lifting import Lifted, P, R, lift
+from .metadata import mesh_of, spec_of
 from .stages import Lowered, Traced
-from .variables import A, Variable, get_named_sharding, mesh_of, spec_of
+from .traversals import map
+from .variables import A, Variable
 
 
 class JitWrapped(Lifted[P, R]):
@@ -313,7 +316,8 @@ def as_abstract(tree: A, graph: bool | None = None) -> A:
     def with_sharding(path: Path, leaf: Leaf) -> Leaf:
         value = leaf.get_raw_value() if isinstance(leaf, Variable) else None
         is_open = hasattr(value, "dtype") and getattr(value, "sharding", None) is None
-        spec, mesh = (spec_of(leaf), mesh_of(leaf) or context_mesh()) if is_open else (None, None)
+        metadata = leaf.raw_metadata if is_open else {}
+        spec, mesh = spec_of(metadata), mesh_of(metadata) or context_mesh()
         if spec is None or mesh is None:
             return leaf
         return leaf.replace(_sharded(value, NamedSharding(mesh, spec)))

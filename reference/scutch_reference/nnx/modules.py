@@ -19,9 +19,10 @@ import jax
 from ..errors import DataError
 from ..types import Tree
 from .filters import Filter, Path, to_predicate
-from .graph import clone, iter_children, iter_graph
+from .graph import clone
 from .node_types import put, take
 from .objects import Elements, Pytree, attributes_of
+from .traversals import iter_children, iter_graph
 from .variables import A, Perturbation, Variable
 
 

@@ -4,10 +4,8 @@ A variable holds one value. The *type* of a variable tells its role, and filters
 `Param` is learned, a `BatchStat` is a running statistic. A variable also has metadata: the names of
 the axes of its value, hooks, and entries that the user adds.
 
-Words: the *raw value* is the stored value; the *value* is the result of the hooks `on_get_value`. A
-*hook* is a function that runs on an event: the variable is made, read or assigned to, or a
-transformation adds an axis to its value or takes one off. `HOOKS` lists their names in the
-metadata. In expressions a variable stands for its value.
+Words: the *raw value* is the stored value; the *value* is the result of the hooks `on_get_value`,
+which `metadata` explains. In expressions a variable stands for its value.
 
 >>> import jax.numpy as jnp
 >>> weight = Param(jnp.ones(2), on_get_value=lambda variable, value: 2 * value)
@@ -15,70 +13,28 @@ metadata. In expressions a variable stands for its value.
 ([3.0, 3.0], [1.0, 1.0])
 """
 
-import abc
-import functools
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ..errors import DataError
 from ..jax_versions import trace_level
-from ..logical import (
-    checked_rules,
-    composed_rules,
-    get_logical_axis_rules,
-    logical_to_mesh_axes,
-)
-from ..meta import A as A, boxing
-from ..placement import constrain, formatted, partition_spec
+from ..meta import A as A
+from ..placement import constrain, formatted
 from ..types import Tree
 from .defaults import using_eager_sharding
+from .metadata import HOOKS, VariableMetadata, mesh_of, sharding_in, spec_of, tidied
 from .operators import Operators, value_of as value_of
 from .static import Static, copied
 from .tracking import Tracked
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound="Variable[Any]")
 
-HOOKS = ("on_get_value", "on_set_value", "on_create_value", "on_add_axis", "on_remove_axis")
 _UNSET: Any = object()
-# Arguments of a variable that say how Flax stores it; they are no metadata here.
-_STORAGE = ("hijax", "ref", "eager_sharding")
-# Old names of metadata, with those of today.
-_TODAY = {"sharding": "out_sharding", "sharding_names": "out_sharding"}
 _ARRAYS = (np.ndarray, jax.Array)
-
-
-@dataclass(frozen=True)
-class VariableMetadata(Generic[A], abc.ABC):
-    """A value and metadata for a new variable; an initializer may return one.
-
-    Other classes with these attributes may be registered as subclasses.
-
-    Args:
-      raw_value: The value, an array or a tree of arrays.
-      metadata: The metadata by name.
-    """
-
-    raw_value: A
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-jax.tree_util.register_dataclass(VariableMetadata, ["raw_value"], ["metadata"])
-_NO_METADATA = Static({}, "metadata")
-
-
-def _tidied(metadata: Mapping[str, Any]) -> Static:
-    """Metadata under today's names, in containers of their own."""
-    if not metadata:
-        return _NO_METADATA
-    kept = {_TODAY.get(k, k): copied(v) for k, v in metadata.items() if k not in _STORAGE}
-    return Static(kept, "metadata")
 
 
 def copied_tree(value: Tree) -> Tree:
@@ -109,12 +65,13 @@ class Variable(Operators, Tracked, Generic[A]):
             metadata = {**value.metadata, **metadata}
             value = value.raw_value
         methods = {hook: getattr(type(self), hook) for hook in HOOKS if hasattr(type(self), hook)}
-        _put_static(self, _tidied(methods | metadata))
+        _put_static(self, tidied(methods | metadata))
         self._begin(trace_level(), value)
         made: Any = self.create_value(self.run_hooks("on_create_value", value))
-        spec = spec_of(self)
+        stored = self._static.value
+        spec = spec_of(stored)
         if spec is not None and metadata.get("eager_sharding", using_eager_sharding()):
-            given, mesh = self._static.value["out_sharding"], mesh_of(self)
+            given, mesh = stored["out_sharding"], mesh_of(stored)
             made = jax.tree.map(lambda leaf: constrain(leaf, spec, mesh), made)
             if given is not sharding_in(given):
                 made = jax.tree.map(lambda leaf: formatted(leaf, given), made)
@@ -284,7 +241,7 @@ class Variable(Operators, Tracked, Generic[A]):
             )  # fmt: skip
         whole = len(args) == 1
         new = args[0] if whole else self._static.value | (kwargs or dict([args]))
-        self._set_static(_tidied(new))
+        self._set_static(tidied(new))
 
     def has_metadata(self, name: str) -> bool:
         """Return whether there is a metadata entry of this name.
@@ -320,7 +277,7 @@ class Variable(Operators, Tracked, Generic[A]):
           **updates: Metadata that the copy has beside, or in place of, the same ones.
         """
         value = copied_tree(self._cell[0] if value is _UNSET else value)
-        static = _tidied(self._static.value | updates) if updates else self._static
+        static = tidied(self._static.value | updates) if updates else self._static
         return self._unflatten(static, (value,))
 
     __copy__ = replace = to_state = copy
@@ -400,7 +357,7 @@ def restored(cls: type[T], value: Tree, attributes: Mapping[str, Any], level: Ha
       A variable with exactly this raw value and metadata; no hook runs.
     """
     variable = object.__new__(cls)
-    _put_static(variable, _tidied(attributes))
+    _put_static(variable, tidied(attributes))
     variable._begin(level, value)
     return variable
 
@@ -435,109 +392,3 @@ class Intermediate(Variable[A]):
 
 class Perturbation(Intermediate[A]):
     """A zero whose gradient is the gradient of an intermediate value."""
-
-
-def with_metadata(initializer: F, **metadata: object) -> F:
-    """Return an initializer whose results bring metadata to the variables that they start (OBJ-5).
-
-    Args:
-      initializer: A function that returns an array.
-      **metadata: The metadata of the variable.
-
-    Returns:
-      A function of the same arguments that returns a `VariableMetadata`.
-    """
-    return cast(F, boxing(initializer, functools.partial(VariableMetadata[Any], metadata=metadata)))
-
-
-def with_partitioning(initializer: F, sharding: Any, mesh: Mesh | None = None, **more: object) -> F:
-    """Return an initializer whose variables know the names of their axes (OBJ-5).
-
-    Args:
-      initializer: A function that returns an array.
-      sharding: One name of an axis for each dimension of the array, or None for an unsharded one.
-      mesh: The mesh that the variable is sharded on; without it, the mesh in context.
-      **more: Further metadata of the variable.
-
-    Returns:
-      A function of the same arguments that returns a `VariableMetadata`.
-    """
-    more |= {"mesh": mesh} if mesh is not None else {}
-    return with_metadata(initializer, out_sharding=sharding, **more)
-
-
-def sharding_in(given: Any) -> Any:
-    """Return the sharding in a `Format`; return any other `out_sharding` itself."""
-    return getattr(given, "sharding", given)
-
-
-def spec_of(variable: Variable[Any]) -> PartitionSpec | None:
-    """Return the partition spec that the metadata of a variable ask for, if they do (LOG-7).
-
-    Args:
-      variable: Its `out_sharding` are names of axes, a `NamedSharding`, or JAX's `Format` of one.
-        Names are translated by the `sharding_rules` of the variable and by the axis rules in
-        context, if there are any.
-
-    Raises:
-      AxisRulesError: The variable's rules contradict those in context (LOG-10e).
-    """
-    names = sharding_in(variable._static.value.get("out_sharding"))
-    if not names or isinstance(names, NamedSharding):
-        return names.spec if names else None
-    rules = get_logical_axis_rules()
-    if own := variable._static.value.get("sharding_rules"):
-        rules = composed_rules(checked_rules(own), rules)
-    spec = logical_to_mesh_axes(tuple(names), rules) if rules else tuple(names)
-    return partition_spec(tuple(spec or ()))
-
-
-def mesh_of(variable: Variable[Any]) -> Mesh | None:
-    """Return the mesh in the metadata of a variable, if there is one (OBJ-9).
-
-    Args:
-      variable: Its `out_sharding` may have a mesh of its own; else its `mesh` counts.
-
-    Raises:
-      DataError: It has both, and they are not equal.
-    """
-    metadata = variable._static.value
-    given, own = sharding_in(metadata.get("out_sharding")), metadata.get("mesh")
-    mesh: Mesh | None = getattr(given, "mesh", own)
-    if own is not None and own != mesh:
-        raise DataError(
-            place="the mesh of `out_sharding`",
-            given=mesh,
-            expected=f"the `mesh` {own} of the metadata",
-        )
-    return mesh
-
-
-def get_partition_spec(tree: Tree) -> Tree:
-    """Return a tree with the partition spec of each variable in its place (OBJ-5, LOG-7).
-
-    Args:
-      tree: A tree with variables and arrays.
-
-    Returns:
-      The tree. Variables hold their specs as values. An array, or a variable whose metadata name no
-      axes, has `PartitionSpec()`; a value without a shape has None.
-    """
-
-    def spec(value: Tree) -> Tree:
-        if isinstance(value, Variable):
-            return value.replace(spec_of(value) or spec(value.get_raw_value()))
-        return partition_spec(()) if hasattr(value, "shape") else None
-
-    return jax.tree.map(spec, tree, is_leaf=is_variable)
-
-
-def get_named_sharding(tree: Tree, mesh: Mesh) -> Tree:
-    """Return a tree with the sharding of each variable on a mesh in its place (OBJ-5).
-
-    Args:
-      tree: A tree with variables and arrays; see `get_partition_spec`.
-      mesh: The mesh of the shardings.
-    """
-    on_mesh, specs = functools.partial(NamedSharding, mesh), get_partition_spec(tree)
-    return jax.tree.map(on_mesh, specs, is_leaf=lambda x: isinstance(x, PartitionSpec))
