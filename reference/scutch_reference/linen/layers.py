@@ -143,8 +143,7 @@ class Conv(Module):
     def __call__(self, inputs: Array) -> Array:
         """Convolve; `kernel` has shape (window, n / feature_group_count, features)."""
         sizes = functional.for_axes(self.kernel_size, 1)
-        channels = inputs.shape[-1] // self.feature_group_count
-        shape = (*sizes, channels, self.features)
+        shape = (*sizes, inputs.shape[-1] // self.feature_group_count, self.features)
         kernel = self.param("kernel", self.kernel_init, shape, self.param_dtype)
         bias = _parameter_if(self.use_bias, self, "bias", self.bias_init, shape[-1:])
         return functional.convolved(

@@ -8,26 +8,27 @@ otherwise, so these are the functions of `nnx` themselves (JIT-12).
 True
 """
 
-from .grad import grad as grad, remat as remat, value_and_grad as value_and_grad
-from .graph import (
+from . import (
+    cached_partial as cached_partial,
     clone as clone,
+    eval_shape as eval_shape,
+    fork_rngs as fork_rngs,
+    get_abstract_model as get_abstract_model,
+    grad as grad,
     graphdef as graphdef,
-    split as split,
-    state as state,
-)
-from .traversals import (
     iter_children as iter_children,
     iter_graph as iter_graph,
-    recursive_map as recursive_map,
-)
-from .jit import (
-    cached_partial as cached_partial,
-    eval_shape as eval_shape,
-    get_abstract_model as get_abstract_model,
+    iter_modules as iter_modules,
     jit as jit,
+    recursive_map as recursive_map,
+    remat as remat,
+    reseed as reseed,
+    scan as scan,
+    shard_map as shard_map,
+    split as split,
+    split_rngs as split_rngs,
+    state as state,
+    value_and_grad as value_and_grad,
+    view as view,
+    vmap as vmap,
 )
-from .modules import iter_modules as iter_modules, view as view
-from .forks import fork_rngs as fork_rngs, reseed as reseed, split_rngs as split_rngs
-from .scan import scan as scan
-from .shard_map import shard_map as shard_map
-from .vmap import vmap as vmap

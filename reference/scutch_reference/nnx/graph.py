@@ -291,8 +291,7 @@ class _Method:
     def __call__(self, *args: Tree, **kwargs: Tree) -> tuple[Any, PureState[Any]]:
         """Return the result of the method, and the (definition, state) of the object afterwards."""
         node = merge(*self.parts_)
-        out = self.find_(node)(*args, **kwargs)
-        return out, split(node)
+        return self.find_(node)(*args, **kwargs), split(node)
 
 
 def call(graphdef_state: tuple[Any, ...], /) -> _Method:

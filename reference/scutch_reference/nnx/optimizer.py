@@ -166,8 +166,7 @@ class TrainState(Node):
         Returns:
           A state whose `opt_state` is `tx.init(params)`.
         """
-        count = jax.numpy.asarray(step)
-        return cls(graphdef, params, tx.init(params), count, tx=tx, **kwargs)
+        return cls(graphdef, params, tx.init(params), jax.numpy.asarray(step), tx=tx, **kwargs)
 
     def apply(self, state: Tree, *states: Tree) -> Tree:
         """Return a stand-in for the model, which can be called as the model; see `nnx.call`.

@@ -239,8 +239,7 @@ class Variable(Operators, Tracked, Generic[A]):
                 place="metadata", given=args,
                 expected="a dictionary, or a name and a value, or else keywords",
             )  # fmt: skip
-        whole = len(args) == 1
-        new = args[0] if whole else self._static.value | (kwargs or dict([args]))
+        new = args[0] if len(args) == 1 else self._static.value | (kwargs or dict([args]))
         self._set_static(tidied(new))
 
     def has_metadata(self, name: str) -> bool:
