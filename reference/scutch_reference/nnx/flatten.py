@@ -53,7 +53,15 @@ def _keeps_its_children(cls: type[Any]) -> bool:
 
 
 def structure_and_parts(value: object) -> tuple[Any, list[Any]]:
-    """Return a structure, which a check compares by `==`, and the parts, compared by identity."""
+    """Return the structure and the parts of a value, by which `Plan.holds` recognizes a change.
+
+    Args:
+      value: A tree node of JAX, or a leaf of JAX such as a frozen dataclass or a set.
+
+    Returns:
+      For a tree node its treedef and its children; for a leaf its frozen form and no parts. The
+      value has changed if the structure is not equal, or a part is another object.
+    """
     level = one_level(value)
     return (frozen(value), []) if level is None else (level[2], level[1])
 
@@ -105,12 +113,16 @@ class Walk:
         return index
 
     def describe(self, index: int, path: Path, numbers: str | None = None) -> None:
-        """Describe the node of a number, and new nodes that it leads to.
+        """Describe the node of a number, and every node that it leads to without a number yet.
+
+        This sets `described[index]` and appends the leaves of the node to `leaves[index]`, both in
+        the order of `NodeType.keys`. A node that is not a root and does not report its changes is
+        appended to `containers`, where a plan finds it.
 
         Args:
-          index: The number of the node.
+          index: The number of the node; its entry in `described` is None until now.
           path: A path that leads to it.
-          numbers: As in `number`.
+          numbers: As in `number`. In an object they are static data, unless they are tagged.
         """
         value, leaves = self.nodes[index], self.leaves[index]
         node_type = type_of(type(value))

@@ -213,6 +213,9 @@ _recent: deque[GraphDef[Any]] = deque(maxlen=16)  # Keeps the latest ones alive.
 def interned(nodes: tuple[NodeDescription, ...], numbers: tuple[int, ...] = ()) -> GraphDef[Any]:
     """Return the one definition of this content, as long as somebody uses it.
 
+    The definitions are held weakly; the last few also strongly, so that a caller who makes the same
+    one again and again gets the same object.
+
     Args:
       nodes: The descriptions.
       numbers: The numbers of the nodes in an update context; see `GraphDef`.

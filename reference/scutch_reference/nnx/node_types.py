@@ -178,7 +178,11 @@ def entries(path: Sequence[Any]) -> Path:
 
 
 def one_level(value: Tree) -> tuple[Path, list[Any], Any] | None:
-    """Return keys, children and structure of a tree node of JAX, or None for a leaf of JAX."""
+    """Return keys, children and structure of a tree node of JAX, or None for a leaf of JAX.
+
+    The children are the values directly inside, in the order of JAX; a child that is a tree node
+    itself is not flattened. `structure.unflatten(children)` makes the value again.
+    """
     pairs, treedef = jax.tree_util.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
     if pairs and not pairs[0][0]:
         return None
