@@ -266,7 +266,7 @@ def test_without_npm_the_page_stays_as_asv_made_it(tmp_path, monkeypatch):
 
 
 def test_a_change_in_no_commit_is_refused(project, regressed):
-    project.plant("errors.py", "# changed\n")
+    project.plant("errors/base.py", "# changed\n")
     code, printed = project.night()
     git(project.folder, "checkout", "--", ".")
     assert code == 2
@@ -275,9 +275,9 @@ def test_a_change_in_no_commit_is_refused(project, regressed):
 
 def test_counts_of_earlier_commits_are_taken_when_asked_for(project, regressed):
     """Those that no night was about; asv's graph then has a point for each."""
-    project.plant("errors.py", "# between two nights\n")
+    project.plant("errors/base.py", "# between two nights\n")
     between = project.commit()
-    project.plant("errors.py", "# tonight\n")
+    project.plant("errors/base.py", "# tonight\n")
     project.commit()
     code, printed = project.night("--no-conformance", "--backfill", "1")
     assert code == 0, printed

@@ -36,6 +36,17 @@ def verdict(trials, requirement=None, **options):
     return ruling
 
 
+def test_one_law_of_two_that_lacks_an_option_is_the_reason_why_the_requirement_is_untested():
+    lacking = trial(
+        "metadata/box-axes/removing-undoes-adding",
+        "skipped",
+        0,
+        reason="does not claim transforms.vmap.axis_name",
+    )
+    ruling = verdict([trial("metadata/box-axes/removing-undoes-adding"), lacking])
+    assert (ruling.verdict, ruling.reason) == ("untested", lacking.reason)
+
+
 def test_a_law_that_holds_passes():
     assert verdict([trial("metadata/box-axes/removing-undoes-adding")]).verdict == "passed"
 

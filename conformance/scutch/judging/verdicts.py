@@ -356,7 +356,8 @@ def _rule_one(
     elif few := "; ".join(dict.fromkeys(t.beyond for t in untried)):
         verdict, reason = "unclaimed", few
     elif not all(t.examples for t in trials):
-        verdict, reason = "untested", "no input was in its domain"
+        whys = "; ".join(dict.fromkeys(filter(None, skipped)))
+        verdict, reason = "untested", whys or "no input was in its domain"
     elif unmet:
         verdict, reason = "untested", f"never came up: {', '.join(unmet)}"
     else:
