@@ -6,8 +6,10 @@ being judged, how many of its laws were tried, and how much time is left. With o
 `pytest conformance` with them.
 """
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,6 +28,8 @@ The judge keeps XLA's programs in folders of its own, one for each implementatio
 EVERY = 20.0
 """Seconds between two lines of progress, where there is no terminal."""
 _AGAIN = 0.1
+_TO_END = 30.0
+"""Seconds in which an interrupted run writes what it has found."""
 IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
 usage: ci/conformance            judge the reference, the installed Flax and orbax-export
@@ -169,6 +173,9 @@ def judge_part(name: str) -> int:
                         seconds = time.monotonic() - started
                         print(f"    first verdict after {seconds:.1f} s: {tried.first}", flush=True)
         finally:
+            judging.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                judging.wait(_TO_END)
             judging.kill()
             judging.wait()
     printed = log.read_text("utf-8", errors="replace")
@@ -183,6 +190,7 @@ def main(options: list[str]) -> int:
     if options in (["--help"], ["-h"]):
         print(USAGE)
         return 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return judge(*options) if options else judge_all()
     except KeyboardInterrupt:

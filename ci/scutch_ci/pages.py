@@ -316,11 +316,13 @@ def changelog() -> str:
 def linked(text: str) -> str:
     """Rewrite the links in Markdown of the checkout's root so that they work from a page.
 
-    A link to a file that is not copied to the documentation becomes plain words.
+    A link to a page leads there; one to a file that is not copied there becomes plain words.
     """
 
     def rewritten(found: re.Match[str]) -> str:
         words, path = found.groups()
+        if path.startswith("docs/"):
+            return f"{words}(/{path.removeprefix('docs/')})"
         if Path(path).suffix in COPIED:
             return f"{words}(/{path})"
         return words.removeprefix("[").removesuffix("]")

@@ -11,7 +11,6 @@ judgment: the directly partitioned box of document `000_`, and the logically par
 Names are one kind of metadata: a class may have none; then its laws count the axes of the value.
 """
 
-import operator
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -31,6 +30,10 @@ IDENTITY_RULES = tuple((axis, axis) for axis in AXES)
 
 def _partition_name(name: Any) -> dict[Any, Any]:
     return {PARTITION_NAME: name}
+
+
+def _names(box: Any) -> Any:
+    return box.names
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Subject:
     make: Callable[..., Any]
     wrap: Callable[..., Any]
     tuples: bool = True
-    names: Callable[[Any], tuple[Any, ...]] | None = operator.attrgetter("names")
+    names: Callable[[Any], tuple[Any, ...]] | None = _names
     named_by: Callable[[Any], Mapping[Any, Any]] | Mapping[Any, Any] = _partition_name
     indices: Callable[[Any], Collection[int]] | None = None
     holds: Callable[[Any], bool] = lambda value: True

@@ -219,8 +219,12 @@ class Ruling:
 
     @property
     def also(self) -> tuple[Counterexample, ...]:
-        """The other ways in which the requirement was broken, by all its laws."""
-        return self._broken[1:]
+        """The other ways in which the requirement was broken, by all its laws.
+
+        Each has another input or another error: a way that differs in its line alone is left out.
+        """
+        first = {(each.input, each.error): each for each in reversed(self._broken)}
+        return tuple(c for c in self._broken[1:] if first[c.input, c.error] is c)
 
     @property
     def _broken(self) -> tuple[Counterexample, ...]:

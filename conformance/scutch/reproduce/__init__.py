@@ -15,6 +15,7 @@ draft is accepted has a program that a person wrote, which is tried like a draft
 """
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -103,7 +104,7 @@ def script(
         raise NotReproducible(requirement, reply["problem"])
     cause = entry.cause if entry else None
     text: str = layout.heading(row, reply["versions"], reply["told"], cause) + reply["script"]
-    _verify(requirement, text, python)
+    _verify(requirement, text, python, implementation)
     return text
 
 
@@ -117,8 +118,8 @@ def _fixtures(call: str) -> str:
     return ""
 
 
-def _verify(requirement: str, text: str, python: str) -> None:
-    """Run a script in a new process.
+def _verify(requirement: str, text: str, python: str, implementation: str) -> None:
+    """Run a script in a new process, which finds modules beside the adapter, as a run does.
 
     Raises:
       NotReproducible: It does not end with 1.
@@ -126,7 +127,13 @@ def _verify(requirement: str, text: str, python: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "reproduce.py")
         file.write_text(text, "utf-8")
-        done = subprocess.run([python, str(file)], capture_output=True, text=True, timeout=SECONDS)
+        adapter = Path(implementation)
+        beside = str(adapter.parent.resolve()) if adapter.is_file() else ""
+        path = os.pathsep.join(filter(None, [beside, os.environ.get("PYTHONPATH")]))
+        done = subprocess.run(
+            [python, str(file)], capture_output=True, text=True, timeout=SECONDS,
+            env={**os.environ, "PYTHONPATH": path},
+        )  # fmt: skip
     if done.returncode != 1:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise NotReproducible(
