@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 from scutch.catalogue import Requirement, by_id, load, select
@@ -197,6 +198,18 @@ def test_failures_with_one_error_at_one_place_have_one_root():
 def test_a_failure_of_its_own_stays_a_root(other):
     found = of_one_fault([raising("a", "f.py:1"), other])
     assert found[1] is other
+
+
+def test_a_way_that_differs_in_the_line_of_a_law_alone_is_shown_once():
+    ways = [Counterexample("test_law", "test_law(x=1)", "AssertionError", way) for way in "abc"]
+    ways[2] = replace(ways[2], input="test_law(x=2)")
+    identifier = "metadata/box-axes/removing-undoes-adding"
+    (ruling,) = rule(
+        [row(identifier)],
+        [trial(identifier, "failed", counterexample=ways[0], also=tuple(ways[1:]))],
+        claims=META,
+    )
+    assert (ruling.counterexample, ruling.also) == (ways[0], (ways[2],))
 
 
 def test_consequences_are_blocked_and_name_the_root():

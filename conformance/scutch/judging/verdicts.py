@@ -221,10 +221,10 @@ class Ruling:
     def also(self) -> tuple[Counterexample, ...]:
         """The other ways in which the requirement was broken, by all its laws.
 
-        Each has another input or another error: a way that differs in its line alone is left out.
+        Each has another input, error or place: a way that differs in the line of a law is left out.
         """
-        first = {(each.input, each.error): each for each in reversed(self._broken)}
-        return tuple(c for c in self._broken[1:] if first[c.input, c.error] is c)
+        first = {(c.input, c.error, c.place): c for c in reversed(self._broken)}
+        return tuple(c for c in self._broken[1:] if first[c.input, c.error, c.place] is c)
 
     @property
     def _broken(self) -> tuple[Counterexample, ...]:
