@@ -14,9 +14,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
+from scutch.inputs.filters import FAILING
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds, plain_text, says_equal, says_unequal
-from scutch.lawkit.marks import costly, few, reached, refused, requirement
+from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
 from scutch.lawkit.placement import has_sharding
 
 SPECS = (("data",), (), (None, "data"))
@@ -258,22 +259,34 @@ def test_the_first_filter_decides(transforms, nnx, order, form):
     assert alike(found, expected)
 
 
-@requirement("transformations/refuses/jit-of-objects[no-filter]")
+@requirement("transformations/refuses/jit-of-objects[no-filter]", must_reach=("none", "failing"))
 @few("every form of a sharding by filters, at every moment that can refuse it")
-@given(how=st.sampled_from(["asked", "called"]), form=st.sampled_from(FORMS))
-def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
+@given(
+    how=st.sampled_from(["asked", "called"]), form=st.sampled_from(FORMS),
+    error=st.sampled_from([None, "KeyError", "TypeError"]),
+)  # fmt: skip
+def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form, error):
     """A variable that no filter of a `StateSharding` takes is refused with an error that shows its
-    path, by `map_prefix` and by a call.
+    path, by `map_prefix` and by a call. An error that a filter itself raises comes out of both.
     """
     pairs = [(nnx.Param, None)]
+    if error is not None:
+        assume(form != "state")  # A state has no filters.
+        pairs.append((FAILING[error], None))
+    reached("failing" if error else "none")
     given = {"mapping": dict(pairs), "pairs": pairs, "state": nnx.State({"a": None})}[form]
     sharding = transforms.StateSharding(given)
     root = _block(nnx)
-    if how == "asked":
-        refused(lambda: sharding.map_prefix(("b", "a"), root.b.a), naming=("b", "a"))
-        return
     jitted = transforms.jit(lambda root: None, in_shardings=(sharding,))
-    refused(lambda: jitted(root), naming=("b", "a"))
+
+    def ask():
+        return sharding.map_prefix(("b", "a"), root.b.a) if how == "asked" else jitted(root)
+
+    if error is None:
+        refused(ask, naming=("b", "a"))
+        return
+    found = raised(ask)
+    assert alike(type(found).__name__, error), f"the {error} came out as {found!r}"
 
 
 @requirement(

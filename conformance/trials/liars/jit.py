@@ -322,6 +322,18 @@ class AnyFilterDoes:
 
 
 @lifted
+class HidesMistakes:
+    """Breaks JIT-6b: a filter that fails has nothing for the path."""
+
+    class StateSharding(nnx.StateSharding):
+        def map_prefix(self, path, variable, *where):
+            try:
+                return super().map_prefix(path, variable, *where)
+            except LookupError as error:
+                raise ValueError(f"{path} has no sharding") from error
+
+
+@lifted
 class EqualByFilters:
     """Breaks JIT-6c: shardings do not count."""
 
