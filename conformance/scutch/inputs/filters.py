@@ -9,6 +9,15 @@ from typing import Any
 
 from scutch.inputs.graphs import classes
 
+FAILING: dict[str, Any] = {
+    "KeyError": lambda path, value: {}[path],
+    "IndexError": lambda path, value: [][len(path)],
+    "TypeError": lambda path, value: path + 0,
+    "ValueError": lambda path, value: int(f"number {path}"),
+    "AttributeError": lambda path, value: path.no_such_attribute,
+}
+"""Predicates with a mistake, by the names of the errors that they raise when they are asked."""
+
 
 def build_filter(nnx: Any, described: tuple[Any, ...]) -> Any:
     """Write a described filter in the terms of an implementation.

@@ -14,9 +14,10 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
+from scutch.inputs.filters import FAILING
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds, plain_text, says_equal, says_unequal
-from scutch.lawkit.marks import costly, few, reached, refused, requirement
+from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
 from scutch.lawkit.placement import has_sharding
 
 SPECS = (("data",), (), (None, "data"))
@@ -274,6 +275,27 @@ def test_a_variable_that_no_filter_takes_is_refused(transforms, nnx, how, form):
         return
     jitted = transforms.jit(lambda root: None, in_shardings=(sharding,))
     refused(lambda: jitted(root), naming=("b", "a"))
+
+
+@requirement(
+    "transformations/refuses/jit-of-objects[no-filter]", must_reach=("asked", "called", "returned")
+)
+@few("every error of a filter, at every moment that can ask it")
+@given(how=st.sampled_from(["asked", "called", "returned"]), error=st.sampled_from(list(FAILING)))
+def test_an_error_of_a_filter_of_shardings_reaches_the_caller(transforms, nnx, how, error):
+    """An error that a filter of a `StateSharding` itself raises comes out of `map_prefix`, and of a
+    call with it in `in_shardings` or `out_shardings`.
+    """
+    reached(how)
+    sharding = transforms.StateSharding({nnx.Param: None, FAILING[error]: None})
+    root = _block(nnx)
+    ask = {
+        "asked": lambda: sharding.map_prefix(("b", "a"), root.b.a),
+        "called": lambda: transforms.jit(lambda root: None, in_shardings=(sharding,))(root),
+        "returned": lambda: transforms.jit(_made(nnx), out_shardings=(None, sharding))(X),
+    }[how]
+    found = raised(ask)
+    assert alike(type(found).__name__, error), f"the {error} came out as {found!r}"
 
 
 @requirement(

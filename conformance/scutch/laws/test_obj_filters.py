@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
-from scutch.inputs.filters import build_filter, takes
+from scutch.inputs.filters import FAILING, build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
 from scutch.lawkit.equality import alike, alike_in_any_order, says_equal
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
 
 tagged = st.builds(
@@ -92,6 +92,43 @@ def test_predicates_paths_and_tags_take_what_they_say(nnx, root, wanted):
         reached(wanted[0])
 
 
+PLACES = ("alone", "not", "any", "all", "list", "tuple")
+"""Positions of a value that is asked as a filter: alone, or inside of a filter or container."""
+
+
+def _in_place(nnx, place, inner):
+    """A filter with another filter, or a value that is none, in one of `PLACES`."""
+    around = {
+        "not": nnx.Not, "any": nnx.Any, "all": nnx.All,
+        "list": lambda each: [each], "tuple": lambda each: (each,),
+    }.get(place, lambda each: each)  # fmt: skip
+    return around(inner)
+
+
+ASKING = {
+    "state": lambda nnx, root, by: nnx.state(root, by),
+    "split": lambda nnx, root, by: nnx.split(root, by, ...),
+    "filter_state": lambda nnx, root, by: nnx.filter_state(nnx.state(root), by),
+}
+"""Functions that ask a filter about the variables of an object."""
+
+
+@requirement("objects/filters/predicates-see-path-and-variable", must_reach=(*ASKING, *PLACES))
+@given(
+    how=st.sampled_from(list(ASKING)), place=st.sampled_from(PLACES),
+    error=st.sampled_from(list(FAILING)),
+)  # fmt: skip
+def test_an_error_of_a_predicate_reaches_the_caller(nnx, how, place, error):
+    """An error that a callable raises when it is asked comes out of the function that asked it,
+    also from inside another filter.
+    """
+    reached(how)
+    reached(place)
+    by = _in_place(nnx, place, FAILING[error])
+    found = raised(lambda: ASKING[how](nnx, _small(nnx), by))
+    assert alike(type(found).__name__, error), f"the {error} came out as {found!r}"
+
+
 PARAM = Graph((Object("Node", {"a": Ref(1)}), Variable("Param", Array((2,), "int32"))))
 
 
@@ -146,10 +183,6 @@ def _small(nnx):
 numbers = st.one_of(st.integers(2, 99), st.floats(2, 99))
 
 
-PLACES = ("alone", "not", "any", "all", "list", "tuple")
-"""Positions of an object that is no filter: alone, or inside of a filter or container."""
-
-
 def _with_each_place(law):
     """A law that is tried first with the number 7 as a filter in each place, on an empty object."""
     for place in PLACES:
@@ -174,11 +207,7 @@ def test_what_is_no_filter_is_refused(nnx, wrong, how, place, empty):
     if empty:
         reached("empty")
     root = classes(nnx)["Node"]() if empty else _small(nnx)
-    around = {
-        "not": nnx.Not, "any": nnx.Any, "all": nnx.All,
-        "list": lambda each: [each], "tuple": lambda each: (each,),
-    }.get(place, lambda each: each)  # fmt: skip
-    refused(lambda: getattr(nnx, how)(root, around(wrong)))
+    refused(lambda: getattr(nnx, how)(root, _in_place(nnx, place, wrong)))
 
 
 @requirement("objects/filters/non-filters-are-refused[message]")

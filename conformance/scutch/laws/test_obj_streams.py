@@ -166,6 +166,14 @@ def test_split_streams_give_each_lane_its_own_keys(nnx, seed, lanes, draws):
     assert alike(np.stack(jax.vmap(lane)(again), axis=1).tolist(), mapped)
 
 
+CHOSEN = {
+    "all": (lambda nnx: ..., NAMES),
+    "name": (lambda nnx: "dropout", ("dropout",)),
+    "other names": (lambda nnx: nnx.Not("dropout"), ("default", "params")),
+    "two names": (lambda nnx: nnx.Any("params", "dropout"), ("params", "dropout")),
+}
+"""Filters of streams, each with the names of those that it takes."""
+
 shapes = st.sampled_from([None, 1, 3, (2,), (2, 2), (1, 3)])
 """How many keys each stream of a fork has at once: one, some, or an array of them."""
 
@@ -195,30 +203,49 @@ def _drawn_in_lanes(nnx, stream, shape, count):
 
 
 @requirement(
-    "objects/streams/fork-draws-own-keys", must_reach=("one key", "lanes", "array", "several")
+    "objects/streams/fork-draws-own-keys",
+    must_reach=("one key", "lanes", "array", "several", "type", *CHOSEN),
 )
 @options("nnx.Rngs.fork")
-@given(seeds=seeds, before=asked, after=asked, shape=shapes)
-def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape):
+@given(
+    seeds=seeds, before=asked, after=asked, shape=shapes,
+    chosen=st.sampled_from([None, "type", *CHOSEN]), how=st.sampled_from(["fork", "split"]),
+)  # fmt: skip
+def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, how):
     """`rngs.fork()` has the streams of `rngs`, with keys that neither come twice nor are drawn by
     `rngs` before or after; `split` says how many keys each has at once, by a number or the shape of
-    an array. The same seeds and draws give the same fork.
+    an array, or for the streams that a filter takes. Where streams have a method `split`, it gives
+    such a fork, too. The same seeds and draws give the same fork.
     """
     before, after = ([name for name in names if name in seeds] for names in (before, after))
     assume(len({*seeds.values()}) == len(seeds))
     reached("one key" if shape is None else "array" if isinstance(shape, tuple) else "lanes")
     if len(seeds) > 1:
         reached("several")
+    if shape is not None and chosen is not None:
+        reached(chosen)
     axes = () if shape is None else shape if isinstance(shape, tuple) else (shape,)
 
     def drawn():
         """The keys that are drawn before, by the fork, and after."""
         rngs = nnx.Rngs(**seeds)
         first = _draw(rngs, before)
-        fork = rngs.fork() if shape is None else rngs.fork(split=shape)
+        if chosen == "type":
+            by, taken = type(rngs[min(seeds)]), NAMES
+        else:
+            make, taken = CHOSEN[chosen or "all"]
+            by = make(nnx)
+        split = {by: shape} if chosen else shape
+        if shape is None:
+            fork = rngs.fork()
+        elif how == "split" and {*seeds} <= {*taken} and hasattr(nnx.Rngs, "split"):
+            fork = rngs.split(split)
+        else:
+            fork = rngs.fork(split=split)
         assert alike(list(fork), list(rngs))
         for name in seeds:
-            first.extend(_drawn_in_lanes(nnx, fork[name], axes, 1))
+            own = axes if name in taken else ()
+            first.extend(_drawn_in_lanes(nnx, fork[name], own, 1))
         return [*first, *_draw(rngs, after)]
 
     found = drawn()
@@ -299,13 +326,6 @@ def test_initializers_of_streams_draw_with_the_next_key(
 
 
 SHAPES = (1, 2, 4, (3,), (2, 2), (1, 3))
-CHOSEN = {
-    "all": (lambda nnx: ..., NAMES),
-    "name": (lambda nnx: "dropout", ("dropout",)),
-    "other names": (lambda nnx: nnx.Not("dropout"), ("default", "params")),
-    "two names": (lambda nnx: nnx.Any("params", "dropout"), ("params", "dropout")),
-}
-"""Filters of streams, each with the names of those that it takes."""
 
 
 def _assert_goes_on(name, found, following):

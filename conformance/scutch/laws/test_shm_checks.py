@@ -18,11 +18,12 @@ from jax.sharding import PartitionSpec as P
 
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
+from scutch.inputs.filters import FAILING
 from scutch.inputs.object_calls import agreement, as_named_by
 from scutch.inputs.programs import KINDS
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, MODELS, near
 from scutch.strategies import meshes, programs
 from scutch.strategies.object_calls import object_calls, rewritten
@@ -242,20 +243,35 @@ def test_the_refusal_of_a_variable_that_differs_says_which(transforms, nnx, mesh
     assert re.search(shown, message), f"{message!r} does not match {shown!r}"
 
 
-@requirement("transformations/refuses/shard-map-of-objects[no-filter]")
+@requirement(
+    "transformations/refuses/shard-map-of-objects[no-filter]", must_reach=("none", "failing")
+)
 @costly
-@given(mesh=lines, program=programs(()), kinds=st.lists(st.sampled_from(KINDS), unique=True))
-def test_shard_map_refuses_a_variable_that_no_filter_takes(transforms, nnx, mesh, program, kinds):
+@given(
+    mesh=lines, program=programs(()), kinds=st.lists(st.sampled_from(KINDS), unique=True),
+    error=st.sampled_from([None, None, "KeyError", "TypeError"]),
+)  # fmt: skip
+def test_shard_map_refuses_a_variable_that_no_filter_takes(
+    transforms, nnx, mesh, program, kinds, error
+):
     """A variable that no filter of a `StateSharding` takes is refused with an error that shows its
-    path.
+    path. An error that a filter itself raises comes out of the call.
     """
     node = graphs.nodes(nnx, program.arguments)[0]
     left = [p for p, v in graphs.leaves(nnx, node).items() if not holds(kinds, type(v).__name__)]
     assume(left)
-    sharding = transforms.StateSharding({graphs.classes(nnx)[kind]: P() for kind in kinds})
+    specs = {graphs.classes(nnx)[each]: P() for each in kinds}
+    if error is not None:
+        specs[FAILING[error]] = P()
+    sharding = transforms.StateSharding(specs)
     mapped = transforms.shard_map(
         lambda node, x: x, mesh=mesh, in_specs=(sharding, P("data")), out_specs=P("data")
     )
+    reached("failing" if error else "none")
+    if error is not None:
+        found = raised(lambda: mapped(node, np.ones(8)))
+        assert alike(type(found).__name__, error), f"the {error} came out as {found!r}"
+        return
     _shows(refused(lambda: mapped(node, np.ones(8))), {str(path[-1]) for path in left if path})
 
 

@@ -303,10 +303,10 @@ class LastFilterWins:
     """Breaks JIT-6a: of the filters that take a variable the last one decides."""
 
     class StateSharding(nnx.StateSharding):
-        def map_prefix(self, path, variable):
+        def map_prefix(self, path, variable, *where):
             pairs = list(zip(self.filters, self.shardings, strict=True))
             takes = [s for f, s in pairs if nnx.to_predicate(f)(path, variable)]
-            return takes[-1] if takes else super().map_prefix(path, variable)
+            return takes[-1] if takes else super().map_prefix(path, variable, *where)
 
 
 @lifted
@@ -314,11 +314,23 @@ class AnyFilterDoes:
     """Breaks JIT-6b: a variable that no filter takes is unsharded."""
 
     class StateSharding(nnx.StateSharding):
-        def map_prefix(self, path, variable):
+        def map_prefix(self, path, variable, *where):
             try:
-                return super().map_prefix(path, variable)
+                return super().map_prefix(path, variable, *where)
             except Exception:
                 return None
+
+
+@lifted
+class HidesMistakes:
+    """Breaks JIT-6b: a filter that fails has nothing for the path."""
+
+    class StateSharding(nnx.StateSharding):
+        def map_prefix(self, path, variable, *where):
+            try:
+                return super().map_prefix(path, variable, *where)
+            except LookupError as error:
+                raise ValueError(f"{path} has no sharding") from error
 
 
 @lifted

@@ -221,6 +221,20 @@ class AcceptsUnfiltered:
     shard_map = _accepting(NoFilterMatchError)
 
 
+def _misnamed(mapped, arguments):
+    try:
+        return mapped(*arguments)
+    except KeyError as error:
+        raise ValueError("there is no spec") from error
+
+
+@lifted
+class MisnamesMistakes:
+    """Breaks SHM-4d: the error of a filter is told as a missing spec."""
+
+    shard_map = _around(_misnamed)
+
+
 def _nowhere(mapped, arguments):
     try:
         return mapped(*arguments)

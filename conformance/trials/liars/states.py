@@ -33,6 +33,17 @@ class TagsArePaths:
 
 
 @of_objects
+class StatesNoMistakes:
+    """Breaks OBJ-3b: the error of a predicate is told as another one."""
+
+    def state(node, *filters):
+        try:
+            return nnx.state(node, *filters)
+        except IndexError as error:
+            raise ValueError("a filter is wrong") from error
+
+
+@of_objects
 class AllIsAny:
     """Breaks OBJ-3d: `All` takes a leaf that any of its filters takes."""
 

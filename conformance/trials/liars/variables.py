@@ -227,6 +227,22 @@ class ForksWithoutDrawing:
 
 
 @of_objects
+class AsksAboutTheKey:
+    """Breaks OBJ-6i: a fork asks a filter about the key of a stream."""
+
+    class Rngs(nnx.Rngs):
+        def fork(self, *, split=None):
+            if not isinstance(split, dict):
+                return super().fork(split=split)
+            [(filter_, shape)] = split.items()
+            takes = nnx.to_predicate(filter_)
+            forks = {
+                n: s.fork(split=shape if takes((n,), s.key) else None) for n, s in self.items()
+            }
+            return type(self)(**forks)
+
+
+@of_objects
 class KeepsTheKey:
     """Breaks OBJ-6h: a random method does not use the key up."""
 
