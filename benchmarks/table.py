@@ -19,83 +19,62 @@ from pathlib import Path
 from .configurations import configurations
 from .dispatch import ARRAYS
 from .drawing import DOCUMENT, figure_text, line_chart
+from .headlines import COLUMNS, DISPATCH, HOST_MESH, ROWS, configuration
 from .meshes import accelerators, use_platform
 from .timing import BLOCKS, calls_in_a_block, seconds
 
 ROOT = Path(__file__).parents[1]
 BEGIN = "<!-- written by python -m benchmarks.table{} -->"
 END = "<!-- the end of the table{} -->"
-IMPLEMENTATIONS = {"reference": "reference", "flax": "Flax", "jax": "plain JAX"}
-DISPATCH = "dispatch.Dispatch.time_call({}, forward, %s)"
-GUIDE = "({}, %s, %s, %s)"
-HOST_MESH = "2x4"
-"""Of the eight fake devices of the host."""
+DRAWN = ("reference", "flax", "jax")
+"""The implementations in the picture."""
 LEAST_ROUNDS = 5
 MOST_ROUNDS = 40
 SECONDS_FOR_A_ROW = 2.0
 
 
 def rows(mesh):
-    """The label of each row of the table, and the name of its configuration.
+    """The rows of the table on a mesh.
 
     Args:
-      mesh: The name of the mesh that the guide's steps run on, such as `2x4`.
+      mesh: The name of the mesh that the guide's steps run on, such as `2x4`. Compiled programs are
+        counted on fake devices of the host alone.
 
     Returns:
-      A dictionary; the names have `{}` for the implementation.
+      By label, a benchmark and its parameters without the implementation.
     """
-    unrolled, scanned = (GUIDE % ("train", loop, mesh) for loop in ("unrolled", "scanned"))
-    inference = GUIDE % ("inference", "unrolled", mesh)
-    found = {
-        "a lifted `jit` is called, 4 arrays": DISPATCH % 4,
-        "the same, 256 arrays": DISPATCH % 256,
-        "the same, and all 256 are updated": "dispatch.Dispatch.time_call({}, update, 256)",
-        "a lifted `shard_map` is called, 32 arrays": (
-            "dispatch.Dispatch.time_call({}, shard_map, 32)"
-        ),
-        "`unbox` of 1,000 boxes": "metadata.Trees.time_function({}, unbox, 1000)",
-        "`get_sharding` of 1,000 boxes": "metadata.Trees.time_function({}, get_sharding, 1000)",
-        "1,024 variables cross from Linen to NNX": (
-            "bridge.Conversion.time_conversion({}, linen_vars_to_nnx_attrs, 1024)"
-        ),
-        "and back": "bridge.Conversion.time_conversion({}, nnx_attrs_to_linen_vars, 1024)",
-        "a `ToNNX` of four layers is called in `jit`": (
-            "bridge.Wrapped.time_call({}, ToNNX in jit, 4)"
-        ),
-        "the guide's train step": f"guide.Guide.time_step{unrolled}",
-        "the same, scanned": f"guide.Guide.time_step{scanned}",
-        "the guide's inference step": f"guide.Guide.time_step{inference}",
-        "the train step is traced and compiled": f"guide.Guide.time_compile{unrolled}",
-        "the scanned one is traced and compiled": f"guide.Guide.time_compile{scanned}",
-        "Python calls in a lifted `jit`, 256 arrays": (
-            "dispatch.Dispatch.track_python_calls({}, forward, 256)"
-        ),
+    return {
+        label: (benchmark, {**parameters, "mesh": mesh} if "mesh" in parameters else parameters)
+        for label, (benchmark, parameters) in ROWS.items()
+        if mesh == HOST_MESH or not benchmark.startswith("compilation.")
     }
-    if mesh == HOST_MESH:  # this row counts bytes between the fake devices of the host
-        found["bytes between devices in a train step"] = (
-            f"compilation.Compilation.track_bytes_moved{unrolled}"
-        )
-    return found
 
 
-def measured(template):
+def measured(benchmark, parameters):
     """Measure one row.
 
     Args:
-      template: The name of a configuration, with `{}` for the implementation.
+      benchmark: Such as `dispatch.Dispatch.time_call`.
+      parameters: Its parameters without the implementation, by their names.
 
     Returns:
-      For each installed implementation, seconds of one call or a count. Seconds are the least
-      over several rounds; the implementations alternate within a round.
+      For each installed implementation that the benchmark knows, seconds of one call or a count.
+      Seconds are the least over several rounds; the implementations alternate within a round.
+
+    Raises:
+      KeyError: There is no such benchmark with these parameters.
     """
     known = {each.name: each for each in configurations("time_", "track_")}
+    names = {each: configuration(benchmark, each, parameters) for each in COLUMNS}
+    if known.keys().isdisjoint(names.values()):
+        raise KeyError(names["reference"])
     with contextlib.ExitStack() as stack:
         calls = {}
-        for implementation in IMPLEMENTATIONS:
-            with contextlib.suppress(NotImplementedError):
-                row = known[template.format(implementation)]
-                calls[implementation] = stack.enter_context(row.ready())
-        if ".track_" in template:
+        for implementation, name in names.items():
+            if name in known:
+                with contextlib.suppress(NotImplementedError):
+                    calls[implementation] = stack.enter_context(known[name].ready())
+        if ".track_" in benchmark:
             return {implementation: call() for implementation, call in calls.items()}
         return _least_seconds(calls)
 
@@ -114,11 +93,11 @@ def _least_seconds(calls):
     return {implementation: min(each) for implementation, each in times.items()}
 
 
-def cell(template, value):
+def cell(benchmark, value):
     """The text of one cell of the table; a dash where there is no figure."""
     if value is None:
         return "-"
-    unit = "count" if ".track_" in template else "seconds"
+    unit = "count" if ".track_" in benchmark else "seconds"
     return figure_text(value, unit, digits=2)
 
 
@@ -149,9 +128,9 @@ def section(measurable, figures, under):
     Returns:
       The table and the conditions.
     """
-    lines = ["| | " + " | ".join(IMPLEMENTATIONS.values()) + " |", "|---|--:|--:|--:|"]
-    for label, template in measurable.items():
-        cells = (cell(template, figures[label].get(name)) for name in IMPLEMENTATIONS)
+    lines = ["| | " + " | ".join(COLUMNS.values()) + " |", "|---" + "|--:" * len(COLUMNS) + "|"]
+    for label, (benchmark, _) in measurable.items():
+        cells = (cell(benchmark, figures[label].get(name)) for name in COLUMNS)
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join([*lines, "", under])
 
@@ -204,7 +183,7 @@ def picture(points):
     Returns:
       The text of the document, which needs no other file.
     """
-    series = {IMPLEMENTATIONS[name]: sorted(each.items()) for name, each in points.items()}
+    series = {COLUMNS[name]: sorted(each.items()) for name, each in points.items()}
     options = {"logarithmic": True, "frame": DOCUMENT, "title": TITLE, "style": STYLE}
     return line_chart(series, "seconds", "arrays", **options)
 
@@ -228,9 +207,9 @@ def main(arguments):
     mesh = HOST_MESH if on_cpu else "accelerators 1xN"
     measurable = rows(mesh)
     figures = {}
-    for label, template in measurable.items():
+    for label, row in measurable.items():
         print(f"{label} ...", flush=True)
-        figures[label] = measured(template)
+        figures[label] = measured(*row)
     if on_cpu:
         draw(options.picture)
     inside = section(measurable, figures, conditions(mesh))
@@ -242,10 +221,11 @@ def main(arguments):
 
 def draw(file):
     """Measure a dispatch for each number of arrays, and draw the picture into a file."""
-    points = {name: {} for name in IMPLEMENTATIONS}
+    points = {name: {} for name in DRAWN}
     for arrays in ARRAYS:
-        for name, value in measured(DISPATCH % arrays).items():
-            points[name][arrays] = value
+        for name, value in measured(DISPATCH, {"kind": "forward", "arrays": arrays}).items():
+            if name in points:
+                points[name][arrays] = value
     drawn = picture({name: each for name, each in points.items() if each})
     file.write_text(drawn, "utf-8")
 

@@ -1,8 +1,8 @@
 """The first page of the nightly site, with regressions, verdicts and headline figures.
 
 From it a reader goes to the matrix of verdicts (`conformance/`) and to asv's graphs
-(`benchmarks/`). `HEADLINES` and `GROWTH` choose the figures on it: single configurations side by
-side for each implementation, and how the compiled train step grows with the number of chips.
+(`benchmarks/`). `benchmarks.headlines` chooses single configurations, which stand side by side for
+each implementation, and `GROWTH` how the compiled train step grows with the number of chips.
 """
 
 import math
@@ -19,6 +19,7 @@ from scutch.report.matrix import Column, matrix
 from scutch.report.text import publish
 
 from benchmarks.drawing import Points, figure_text, line_chart
+from benchmarks.headlines import COLUMNS, ROWS
 from scutch_ci import measurements, mutants, regressions
 from scutch_ci.checkout import commit_range
 from scutch_ci.configurations import Key
@@ -30,20 +31,8 @@ from scutch_ci.regressions import Regression
 TEMPLATES = Path(__file__).parent / "templates"
 STYLE = TEMPLATES / "front_page.css"
 IMPLEMENTATIONS = ("flax", "jax", "reference")
+"""Those that charts draw."""
 LABELS = {"jax": "plain JAX"}
-STEP = {"program": "train", "loop": "unrolled", "mesh": "2x4"}
-CALL = {"kind": "forward", "arrays": 256}
-HEADLINES = (
-    ("One call of a lifted jit, 256 arrays", "dispatch.Dispatch.time_call", CALL),
-    ("Python calls in it", "dispatch.Dispatch.track_python_calls", CALL),
-    ("An update of 256 arrays", "dispatch.Dispatch.time_call", CALL | {"kind": "update"}),
-    ("A train step of the guide, 2x4 devices", "guide.Guide.time_step", STEP),
-    ("Tracing and compiling it", "guide.Guide.time_compile", STEP),
-    ("All-reduces in it", "compilation.Compilation.track_all_reduces", STEP),
-    ("Peak memory of it, each device", "compilation.Compilation.track_peak_bytes", STEP),
-)
-"""Title, benchmark, and its parameters without the implementation."""
-
 GROWTH = {
     "All-reduces in one step": ("track_all_reduces", "collectives"),
     "All-gathers in one step": ("track_all_gathers", "collectives"),
@@ -75,7 +64,7 @@ class Measured:
 
     def by_implementation(self, name: str, *parameters: str) -> dict[str, Figure]:
         """A benchmark's figure with these parameters, for each implementation that has one."""
-        keys = {each: (name, (each, *parameters)) for each in IMPLEMENTATIONS}
+        keys = {each: (name, (each, *parameters)) for each in COLUMNS}
         return {each: self.figures[key] for each, key in keys.items() if key in self.figures}
 
 
@@ -164,6 +153,7 @@ def templates(
         "columns": matrix([load(path) for path in night.reports.values()]).columns,
         "environments": [Environment(n, "", v) for n, v in night.environments.items()],
         "implementations": IMPLEMENTATIONS,
+        "heads": [each.replace("`", "") for each in COLUMNS.values()],
         "labels": LABELS,
         "chips": CHIPS,
         **speed(measured_in(night)),
@@ -204,13 +194,13 @@ def scores(night: Night) -> list[str]:
     return held + [f"faults in {n}: {mutants.score(found)}" for n, found in planted.items()]
 
 
-def graph_address(name: str, axis: str = "commit", **parameters: object) -> str:
+def graph_address(name: str, parameters: Mapping[str, object], axis: str = "commit") -> str:
     """The address of a graph on asv's site.
 
     Args:
       name: The benchmark.
+      parameters: Values for some of the benchmark's parameters.
       axis: The quantity on the x axis: `commit`, or the name of a parameter.
-      **parameters: Values for some of the benchmark's parameters.
 
     Returns:
       The address, relative to the front page.
@@ -223,11 +213,12 @@ def graph_address(name: str, axis: str = "commit", **parameters: object) -> str:
 def headlines(measured: Measured) -> list[tuple[str, str, list[Figure | None]]]:
     """The headlines that have a figure, each as title, address of the graph, and figures."""
     rows = []
-    for title, name, parameters in HEADLINES:
+    for title, (name, parameters) in ROWS.items():
         figures = measured.by_implementation(name, *map(str, parameters.values()))
         if figures:
-            address = graph_address(name, **parameters)
-            rows.append((title, address, [figures.get(each) for each in IMPLEMENTATIONS]))
+            address = graph_address(name, parameters)
+            row = [figures.get(each) for each in COLUMNS]
+            rows.append((title.replace("`", ""), address, row))
     return rows
 
 
@@ -254,7 +245,8 @@ def series(
     found: dict[str, list[tuple[float, float]]] = {each: [] for each in IMPLEMENTATIONS}
     for x, rest in parameters.items():
         for implementation, figure in measured.by_implementation(name, *rest).items():
-            found[implementation].append((x, figure.value))
+            if implementation in found:
+                found[implementation].append((x, figure.value))
     return found
 
 
@@ -278,7 +270,7 @@ def growths(measured: Measured) -> Iterator[Growth]:
             points = series(measured, name, {n: ("train", loop, on) for n, on in CHIPS.items()})
             if not any(points.values()):
                 continue
-            address = graph_address(name, "mesh", program="train", loop=loop)
+            address = graph_address(name, {"program": "train", "loop": loop}, "mesh")
             rows.append((title, address, shared_texts(points, unit)))
             if method in DRAWN and (picture := chart(points, unit, "chips")):
                 pictures.append((title, picture))

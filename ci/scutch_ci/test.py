@@ -75,8 +75,8 @@ def checks() -> tuple[Check, ...]:
         pytest(
             "docstrings",
             *("--doctest-modules", "conformance/scutch", "reference/scutch_reference"),
-            *("benchmarks/drawing.py", "--ignore=conformance/scutch/laws"),
-            "--doctest-ignore-import-errors",
+            *("benchmarks/drawing.py", "benchmarks/headlines.py"),
+            *("--ignore=conformance/scutch/laws", "--doctest-ignore-import-errors"),
             single=True,
         ),
         *(pytest(name, alone[name], single=True, measures=name in COMPILING) for name in SLOW),
