@@ -83,7 +83,7 @@ class DrawsAgainForTheGradient:
 
     def grad(fn, mdl, *primals, has_aux=False, **options):
         variables = mdl.scope.variables
-        before = scope.copied(variables)
+        before = scope.as_dicts(variables)
         first = linen.grad(fn, mdl, *primals, has_aux=has_aux, **options)
         variables.clear()
         variables.update(before)
