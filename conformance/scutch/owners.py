@@ -628,7 +628,7 @@ class _Examined:
     def _maps_names(self) -> bool:
         """Whether a spec has for each name an entry that follows from that name alone.
 
-        A spec that has the names in another order, or not all, maps no names, and is judged.
+        A spec that has the names in another order, not all of them, or none, is judged.
         """
 
         def spec(*names: Any) -> tuple[Any, ...]:
@@ -638,9 +638,15 @@ class _Examined:
 
         with contextlib.suppress(Exception):
             mapped = {name: spec(name) for name in AXES}
-            return any(not alike(mapped[name], (name,)) for name in AXES) and all(
-                alike(spec(one, other), mapped[one] + mapped[other])
-                for one, other in itertools.permutations(AXES, 2)
+            changes = any(not alike(mapped[name], (name,)) for name in AXES)
+            shards = any(not alike(mapped[name], (None,)) for name in AXES)
+            return (
+                changes
+                and shards
+                and all(
+                    alike(spec(one, other), mapped[one] + mapped[other])
+                    for one, other in itertools.permutations(AXES, 2)
+                )
             )
         return False
 

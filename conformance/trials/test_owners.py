@@ -1,6 +1,7 @@
 """One box class, judged from the test file of its owner."""
 
 import dataclasses
+import functools
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 import scutch
+from jax.sharding import PartitionSpec
 from scutch.adapters.reference import implementation
 from scutch_reference import meta
 
@@ -70,6 +72,35 @@ def test_a_box_class_that_obeys_the_laws_is_told_so():
         "metadata/box-specs/names-become-the-spec",
         "bridge/variables/foreign-box-crosses",
     )
+
+
+SPEC = "metadata/box-specs/names-become-the-spec"
+
+
+@pytest.mark.parametrize(
+    ("spec", "judged"),
+    [
+        (lambda names: names[::-1], True),
+        (lambda names: names[:-1], True),
+        (lambda names: (), True),
+        (lambda names: [None if name == "layers" else name for name in names], False),
+    ],
+    ids=["reversed", "cut", "empty", "mapped"],
+)
+def test_a_spec_is_judged_unless_it_maps_each_name(spec, judged):
+    """A class may map names to other mesh axes; its spec is not to lose or move one."""
+
+    class Sharded(Quantized):
+        def get_partition_spec(self):
+            return PartitionSpec(*spec(self.names))
+
+    jax.tree_util.register_pytree_node_class(Sharded)
+    judge = functools.partial(scutch.judge_box, Sharded, implementation=implementation)
+    if judged:
+        with pytest.raises(scutch.Nonconforming, match=SPEC):
+            judge(requirements=[SPEC])
+    else:
+        assert SPEC in judge(requirements=[SPEC, "metadata/box-axes/removing-undoes-adding"]).untried
 
 
 def test_a_box_class_that_does_not_is_told_where():
