@@ -100,7 +100,9 @@ def test_a_spec_is_judged_unless_it_maps_each_name(spec, judged):
         with pytest.raises(scutch.Nonconforming, match=SPEC):
             judge(requirements=[SPEC])
     else:
-        assert SPEC in judge(requirements=[SPEC, "metadata/box-axes/removing-undoes-adding"]).untried
+        assert (
+            SPEC in judge(requirements=[SPEC, "metadata/box-axes/removing-undoes-adding"]).untried
+        )
 
 
 def test_a_box_class_that_does_not_is_told_where():
