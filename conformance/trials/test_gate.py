@@ -37,15 +37,15 @@ def worse(head, select):
 
 
 def test_a_list_walk_in_the_forward_dispatch_is_caught_by_name(planted):
-    line = "        values = list(map(getitem, plan.containers, plan.keys))\n"
-    head = planted("nnx/lifting.py", line, f"{line}        sum(1 for _ in values)\n")
+    line = "        transformed = self._transformed.get(key)\n"
+    head = planted("nnx/lifting.py", line, f"        sum(1 for _ in values)\n{line}")
     name = "dispatch.Dispatch.track_python_calls(reference, forward, 32)"
     assert name in worse(head, COUNTED)
 
 
 def test_an_extra_trace_is_caught_by_name(planted):
-    line = "            self._frames[key] = frame\n"
-    head = planted("nnx/lifting.py", line, f"            self._frames.clear()\n{line}")
+    line = "            self._transformed[key] = transformed\n"
+    head = planted("nnx/lifting.py", line, f"            self._transformed.clear()\n{line}")
     assert "dispatch.Traces.track_traces(reference)" in worse(head, COUNTED)
 
 
