@@ -29,7 +29,7 @@ EVERY = 20.0
 """Seconds between two lines of progress, where there is no terminal."""
 _AGAIN = 0.1
 _TO_END = 30.0
-"""Seconds in which an interrupted run writes what it has found."""
+"""Seconds that an interrupted run has to write its report."""
 IMPLEMENTATIONS = ("reference", "flax", "orbax")
 USAGE = """\
 usage: ci/conformance            judge the reference, the installed Flax and orbax-export

@@ -19,7 +19,7 @@ from scutch.report.matrix import Column, matrix
 from scutch.report.text import publish
 
 from benchmarks.drawing import Points, figure_text, line_chart
-from benchmarks.headlines import COLUMNS, ROWS
+from benchmarks.headlines import COLUMNS, DISPATCH, ROWS
 from scutch_ci import measurements, mutants, regressions
 from scutch_ci.checkout import commit_range
 from scutch_ci.configurations import Key
@@ -225,7 +225,7 @@ def headlines(measured: Measured) -> list[tuple[str, str, list[Figure | None]]]:
 def dispatch_chart(measured: Measured) -> Markup | None:
     """How the time of a lifted call grows with the number of arrays, if it was measured."""
     parameters = {float(arrays): ("forward", str(arrays)) for arrays in ARRAYS}
-    times = series(measured, "dispatch.Dispatch.time_call", parameters)
+    times = series(measured, DISPATCH, parameters)
     return chart(times, "seconds", "arrays in the model", logarithmic=True)
 
 

@@ -632,8 +632,7 @@ class _Examined:
         """
 
         def spec(*names: Any) -> tuple[Any, ...]:
-            value = np.ones((1,) * len(names), "float32")
-            found = tuple(self.build(value, names).get_partition_spec())
+            found = tuple(self._named(names).get_partition_spec())
             return (*found, *[None] * (len(names) - len(found)))
 
         with contextlib.suppress(Exception):
@@ -669,8 +668,11 @@ class _Examined:
 
     def _takes_names(self, names: tuple[Any, ...]) -> bool:
         """Whether a box may have these names: the maker, if it takes names, makes such a box."""
-        value = np.ones((1,) * len(names), "float32")
-        return not self.takes_names or raised(lambda: self.build(value, names)) is None
+        return not self.takes_names or raised(lambda: self._named(names)) is None
+
+    def _named(self, names: tuple[Any, ...]) -> Any:
+        """A box of an array with one element, and an axis for each name."""
+        return self.build(np.ones((1,) * len(names), "float32"), names)
 
     def _holds(self, value: Any) -> bool:
         """Whether the class accepts values of this kind, as the examination has shown."""

@@ -34,7 +34,7 @@ def begin(process, words, folder, output, environment):
       process: The warm process.
       words: The command: `scutch` or `pytest`, and its arguments.
       folder: The working directory.
-      output: The file for what it prints.
+      output: The file that its output is written to.
       environment: Variables that are set for this command.
     """
     request = {

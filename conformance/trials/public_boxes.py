@@ -605,7 +605,7 @@ class Unstacked(nn.Partitioned):
 
 
 class Adapter(nn.LogicallyPartitioned):
-    """Of Tunix: a weight of low rank, with the scale of what it adds, and whether it is frozen."""
+    """Of Tunix: a weight of low rank, with the scale of its addition, and whether it is frozen."""
 
     alpha: float = struct.field(pytree_node=False, default=1.0)
     frozen: bool = struct.field(pytree_node=False, default=False)

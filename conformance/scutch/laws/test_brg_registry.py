@@ -114,7 +114,7 @@ def test_the_refusal_of_a_name_shows_both_types(bridge, nnx, stem, base, how):
     """The error for a taken name, whether a type is registered or asked for its name, shows the
     name, the type that has it, and the type that was to get it.
 
-    A type that is asked for its name, and has another than that of its class, meets no clash.
+    A registry that gives the new type another name than that of its class meets no clash.
     """
     reached(how)
     owner, newcomer = _new(nnx, base, "owner"), _new(nnx, base, stem)

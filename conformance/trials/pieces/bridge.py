@@ -61,6 +61,23 @@ def two_tables(named):
     }
 
 
+def of_trees(collection_of, to_attributes, to_collections):
+    """The claims of a copy of the conversions of trees; the reference converts each variable.
+
+    Args:
+      collection_of: `get_col_name`.
+      to_attributes: `linen_vars_to_nnx_attrs`.
+      to_collections: `nnx_attrs_to_linen_vars`.
+    """
+    around = "variable_type variable_type_name NNXMeta is_vanilla_variable to_linen_var to_nnx_var"
+    return {
+        **{name: getattr(reference.bridge, name) for name in around.split()},
+        "get_col_name": collection_of,
+        "linen_vars_to_nnx_attrs": to_attributes,
+        "nnx_attrs_to_linen_vars": to_collections,
+    }
+
+
 def flax_registry():
     """Flax 0.10, `bridge/variables.py`: one dictionary from names of collections to types.
 
@@ -433,13 +450,7 @@ def flattened():
             flat[collection, *path] = bridge.to_linen_var(variable)
         return traverse_util.unflatten_dict(flat)
 
-    around = "variable_type variable_type_name NNXMeta is_vanilla_variable to_linen_var to_nnx_var"
-    claims = {
-        **{name: getattr(bridge, name) for name in around.split()},
-        "get_col_name": collection_of,
-        "linen_vars_to_nnx_attrs": to_attributes,
-        "nnx_attrs_to_linen_vars": to_collections,
-    }
+    claims = of_trees(collection_of, to_attributes, to_collections)
     convicted = {
         "bridge/trees/any-mapping-is-accepted": (
             "collections and layers may be any mappings: here some are refused, and others are "
@@ -503,7 +514,7 @@ def discriminators():
 
 
 def flax_paths():
-    """Flax 0.12, `bridge/variables.py`: trees are mapped with paths; a leaf is what is no `dict`.
+    """Flax 0.12, `bridge/variables.py`: trees are mapped with paths, and only a `dict` is no leaf.
 
     It claims the conversions of trees.
     """
@@ -547,13 +558,7 @@ def flax_paths():
             insert(tree, (collection, *keys), bridge.to_linen_var(leaf), collection)
         return tree
 
-    around = "variable_type variable_type_name NNXMeta is_vanilla_variable to_linen_var to_nnx_var"
-    claims = {
-        **{name: getattr(bridge, name) for name in around.split()},
-        "get_col_name": collection_of,
-        "linen_vars_to_nnx_attrs": to_attributes,
-        "nnx_attrs_to_linen_vars": to_collections,
-    }
+    claims = of_trees(collection_of, to_attributes, to_collections)
     convicted = {
         "bridge/trees/any-mapping-is-accepted": (
             "collections and layers may be any mappings: here one of another class than `dict` is "

@@ -672,7 +672,7 @@ def unrolled():
         return range(*sizes)
 
     def step(function, given, carried):
-        """What is carried from a step, and its outputs, from its arguments and the axes of both."""
+        """The carried values and the outputs of a step, from its arguments and the axes of both."""
         args, ends = given
         results = function(*args)
         if not isinstance(ends, tuple):
@@ -771,7 +771,7 @@ def chunked():
 
 
 def named_call():
-    """Haliax, `named_call`: what is compiled has the name of its function in profiles.
+    """Haliax, `named_call`: a compiled function has its name in profiles.
 
     It claims `jit` with all options and stages of JAX.
     """

@@ -537,7 +537,7 @@ def haiku_sequence():
 
 
 def lenient_update():
-    """PyTorch, `load_state_dict(strict=False)`: what the module does not have is passed over.
+    """PyTorch, `load_state_dict(strict=False)`: entries that the module lacks are passed over.
 
     It claims `update`.
     """
