@@ -809,9 +809,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out the files whose laws were not asked for: importing them all takes seconds."""
     judge = config.stash.get(JUDGE, None)
-    if judge is None or collection_path.parent != _LAWS or collection_path.suffix != ".py":
+    if judge is None or collection_path.parents[1] != _LAWS or collection_path.suffix != ".py":
         return None
-    return True if collection_path.name not in judge.files else None
+    return True if collection_path.relative_to(_LAWS).as_posix() not in judge.files else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -23,8 +23,8 @@ from trials.hostile.hiding import LosesUnlisted, Tabled, Unlisted
 from trials.hostile.hiding import implementation as hidden
 
 ALLOWED = {
-    ("test_obj_ways", "self.get_value() == other"): "is the `==` of a class that the law writes",
-    ("test_obj_plain", "way == 'default'"): "is a word that the judge drew",
+    ("test_ways", "self.get_value() == other"): "is the `==` of a class that the law writes",
+    ("test_objects_plain", "way == 'default'"): "is a word that the judge drew",
 }
 """Comparisons that stand, by module and text, and why."""
 

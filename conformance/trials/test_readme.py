@@ -61,7 +61,7 @@ def test_commands_do_what_is_shown(folder):
 
 def test_the_law_that_is_shown_is_one_of_the_laws():
     (law,) = [text for _, text in blocks("text") if text.startswith("@requirement")]
-    laws = (ROOT / "conformance/scutch/laws").glob("test_*.py")
+    laws = (ROOT / "conformance/scutch/laws").rglob("test_*.py")
     assert any(law in file.read_text("utf-8") for file in laws)
 
 

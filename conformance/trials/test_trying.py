@@ -124,7 +124,7 @@ def test_a_law_is_afterwards_as_its_author_wrote_it():
 
 def test_laws_leave_by_exceptions_of_the_judge():
     """`assume` of Hypothesis and `skip` of pytest would convict whoever is judged."""
-    for file in (Path(scutch.__file__).parent / "laws").glob("*.py"):
+    for file in (Path(scutch.__file__).parent / "laws").rglob("*.py"):
         text = file.read_text("utf-8")
         assert not re.search(r"hypothesis.*\bassume\b|pytest\.(skip|importorskip|xfail)", text), (
             file

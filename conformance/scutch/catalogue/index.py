@@ -4,10 +4,11 @@ The command line and the report name laws, and must not import JAX to do so: the
 the text of `scutch.laws`.
 
     laws_of("metadata/box-axes/axes-commute-with-replacing")
-    # ('test_box_axes.py::test_axes_commute_with_replacing',)
+    # ('metadata/test_box_axes.py::test_axes_commute_with_replacing',)
 """
 
 import ast
+import fnmatch
 import functools
 import re
 from collections.abc import Iterable
@@ -63,10 +64,11 @@ def file_of(law: str) -> str | None:
 
 
 def files() -> tuple[str, ...]:
-    """Every file with laws, in the order of their names."""
+    """Every file with laws, as `part/file`, in the order of these names."""
     folder = resources.files("scutch").joinpath("laws")
-    names = (file.name for file in folder.iterdir())
-    return tuple(sorted(name for name in names if name.startswith("test_")))
+    parts = (part for part in folder.iterdir() if part.is_dir())
+    names = (f"{part.name}/{file.name}" for part in parts for file in part.iterdir())
+    return tuple(sorted(fnmatch.filter(names, "*/test_*.py")))
 
 
 @functools.cache

@@ -105,7 +105,7 @@ def laws_in(file: str) -> tuple[Law, ...]:
     Args:
       file: Its name, as `catalogue.index` gives it.
     """
-    name = f"{shipped.__name__}.{file.removesuffix('.py')}"
+    name = f"{shipped.__name__}.{file.removesuffix('.py').replace('/', '.')}"
     if name not in sys.modules:
         pytest.register_assert_rewrite(name)
     module = importlib.import_module(name)

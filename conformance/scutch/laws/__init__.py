@@ -1,4 +1,4 @@
-"""The laws: one or more properties for each requirement, in one module for each chapter.
+"""The laws: one or more properties for each requirement, in a folder for each of its parts.
 
 Laws touch the implementation only through the fixtures `meta`, `logical`, ... that `judging.suite`
 lists. Every law in a module that uses the fixture `subject` is tried on both box classes.

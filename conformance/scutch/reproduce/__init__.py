@@ -111,7 +111,7 @@ def script(
 def _fixtures(call: str) -> str:
     """The parameters of a law, from its text."""
     name = call.partition("(")[0].partition("[")[0]
-    for file in Path(__file__).parent.with_name("laws").glob("test_*.py"):
+    for file in Path(__file__).parent.with_name("laws").rglob("test_*.py"):
         _, found, rest = file.read_text("utf-8").partition(f"\ndef {name}(")
         if found:
             return rest.partition(")")[0]

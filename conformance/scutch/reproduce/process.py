@@ -8,18 +8,15 @@ judge needs them as written.
 
 import contextlib
 import functools
-import importlib
 import json
 import platform
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-import scutch
 from scutch.implementation import Implementation, load
 from scutch.reproduce import rewriting
 from scutch.reproduce.checking import Nursery
@@ -132,14 +129,10 @@ def law_named(name: str, requirement: str) -> Any:
     """
     from scutch.judging import suite
 
-    plain = name.partition("[")[0]
-    for file in sorted(Path(scutch.__file__).with_name("laws").glob("test_*.py")):
-        if f"\ndef {plain}(" in file.read_text("utf-8"):
-            module = importlib.import_module(f"scutch.laws.{file.stem}")
-            for law in suite.laws_of(module, plain, getattr(module, plain)):
-                if law.name == name and law.requirement == requirement:
-                    return law
-    raise Nameless(f"no law {name} tries {requirement}")
+    law = suite.named(name)
+    if law is None or law.requirement != requirement:
+        raise Nameless(f"no law {name} tries {requirement}")
+    return law
 
 
 if __name__ == "__main__":

@@ -100,8 +100,8 @@ def test_explain_takes_a_group(scutch):
 
 
 def test_explain_names_the_laws(scutch, monkeypatch, tmp_path, request):
-    laws = tmp_path / "laws"
-    laws.mkdir()
+    laws = tmp_path / "laws" / "boxes"
+    laws.mkdir(parents=True)
     (laws / "test_boxes.py").write_text(
         '@requirement("boxes/all/b-2a")\n@given(x=1)\ndef test_a_box_is_a_node(x): ...\n'
         '@pytest.mark.requirement("boxes/all/b-1", "rules/all/l-1")\ndef test_two(): ...\n'
@@ -110,10 +110,10 @@ def test_explain_names_the_laws(scutch, monkeypatch, tmp_path, request):
     monkeypatch.setattr(index.resources, "files", lambda package: tmp_path)
     index._index.cache_clear()
     request.addfinalizer(index._index.cache_clear)
-    law = "laws        test_boxes.py::test_a_box_is_a_node"
+    law = "laws        boxes/test_boxes.py::test_a_box_is_a_node"
     assert law in scutch("explain", "boxes/all/b-2a")[1]
     assert law in scutch("explain", "boxes/all/b-2a[logical]")[1]
-    assert "laws        test_boxes.py::test_two" in scutch("explain", "rules/all/l-1")[1]
+    assert "laws        boxes/test_boxes.py::test_two" in scutch("explain", "rules/all/l-1")[1]
     assert "laws        none yet" in scutch("explain", "boxes/all/b-11")[1]
 
 

@@ -1,0 +1,1 @@
+"""Laws about variables, layers and trees that cross between Linen and NNX."""

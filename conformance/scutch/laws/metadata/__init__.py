@@ -1,0 +1,1 @@
+"""Laws about boxes, and logical axes and their rules."""

@@ -1,0 +1,1 @@
+"""Laws about several processes that `jax.distributed` has joined."""

@@ -1,0 +1,1 @@
+"""Laws about lifted transformations, of arrays, boxes, objects and Linen modules."""
