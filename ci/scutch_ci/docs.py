@@ -33,6 +33,8 @@ _WAY_BACK = "".join(
     )
 )  # fmt: skip
 """Links from asv's page to the others."""
+_UNRUN = ("-D", "nb_execution_mode=off", "-D", "suppress_warnings=myst-nb.lexer")
+"""Options with which the guides are not run; then the language of their cells is not known."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -60,6 +62,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     source, site = options.output / "source", options.output / "html"
     pages.write(evidence, source)
+    if options.check:
+        return int(bool(sphinx("dummy", source, options.output / "check", *_UNRUN)))
     code = sphinx("html", source, site)
     if options.external:
         code = max(code, sphinx("linkcheck", source, options.output / "linkcheck"))
@@ -89,6 +93,8 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         help="show what the last nightly found, its figures and its graphs")  # fmt: skip
     add("--output", type=Path, default=OUTPUT, metavar="DIR",
         help="where the site and what is kept between builds go (build/docs)")  # fmt: skip
+    add("--check", action="store_true",
+        help="look for warnings only: run no guide and write no page")  # fmt: skip
     add("--external", action="store_true", help="follow the links to the web, too")
     add("--open", action="store_true", help="open the site in a browser")
     options = parser.parse_args(arguments)
@@ -154,13 +160,14 @@ def copy_graphs(graphs: Path, site: Path) -> None:
     index.write_text(page.replace(asv_site.BACK, _WAY_BACK, 1), "utf-8")
 
 
-def sphinx(builder: str, source: Path, output: Path) -> int:
+def sphinx(builder: str, source: Path, output: Path, *options: str) -> int:
     """Run Sphinx; returns its exit code.
 
     Args:
       builder: Its name, such as `html`.
       source: The folder of the sources.
       output: The folder that is written.
+      *options: More options of `sphinx-build`.
     """
     kept = output.parent
     variables = {
@@ -175,6 +182,7 @@ def sphinx(builder: str, source: Path, output: Path) -> int:
         *(
             "-D",
             f"nb_execution_cache_path={OUTPUT / 'executed' / what_the_guides_run()}",
+            *options,
             str(source),
             str(output),
         ),

@@ -1,16 +1,16 @@
 """A fork of Flax with a planted fault: the headline of its run names that very fault.
 
 More than thirty faults are planted in turn. No headline names a departure of Flax itself:
-a fork inherits the known failures. A fork is judged by the requirements near its fault; with
-`SCUTCH_WHOLE_AREAS=1` in the environment by all of `among`, which takes minutes.
+a fork inherits the known failures.
 """
 
 import pytest
 from flax.linen.spmd import LogicallyPartitioned
 from scutch.catalogue import by_id
-from trials.areas import EVERYWHERE
 from trials.forks import Fault, faults
 from trials.forks.planting import fork, judged
+
+pytestmark = pytest.mark.nightly
 
 
 def equality_that_raises(plant):
@@ -45,7 +45,7 @@ def headline(implementation, patterns, level):
 def test_the_headline_names_the_fault(planted):
     with fork(planted) as implementation:
         level = by_id()[planted.about[0]].level
-        named = headline(implementation, planted.among if EVERYWHERE else planted.near, level)
+        named = headline(implementation, planted.among, level)
     assert set(named) & set(planted.about)
     assert len(named) <= FEW, named
 

@@ -9,8 +9,7 @@ installed Flax, for as long as the fork is judged:
         plant.function(assign, lambda names, rules=None: assign(names, rules and rules[::-1]))
 
 The first arguments are the requirements that are about that very fault; `among` are those that the
-fork is judged by, its area or a good part of it. To be quick, the trials judge by those near the
-fault alone: `near`.
+fork is judged by, its area or a good part of it.
 """
 
 import sys
@@ -72,16 +71,6 @@ class Fault:
     about: tuple[str, ...]
     among: tuple[str, ...]
     plant: Callable[[Plant], None]
-
-    @property
-    def near(self) -> tuple[str, ...]:
-        """The requirements in `among` about the fault, and their needs and dependents."""
-        rows = catalogue.select(self.among)
-        needed = {need for row in rows if row.id in self.about for need in row.needs}
-        return tuple(
-            row.id for row in rows
-            if row.id in (*self.about, *needed) or not set(self.about).isdisjoint(row.needs)
-        )  # fmt: skip
 
 
 def fault(*about: str, among: str) -> Callable[[Callable[[Plant], None]], Callable[[Plant], None]]:

@@ -15,19 +15,14 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from scutch import catalogue
 from scutch.adapters.reference import implementation as reference
 from scutch.implementation import Implementation
-from scutch.inputs.calls import parse_call
-from scutch.judging.profiles import PROFILES
-from scutch.judging.suite import Law
-from scutch.judging.trying import try_law
-from scutch.judging.verdicts import Ruling, Trial, rule, summarize
 from scutch.namespaces import NAMES, Namespace
 from scutch_reference import bridge, linen, logical, meta, nnx
 
@@ -194,67 +189,3 @@ def _copy_of_logical(suffix: str) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def convict(
-    liar: Liar,
-    laws: Iterable[Law],
-    beside: Callable[[Law, Liar], Trial],
-    *,
-    own: Collection[str] | None = None,
-    unasserted: Callable[..., Any] | None = None,
-) -> tuple[set[str], dict[str, Ruling]]:
-    """Try laws on a liar: those that it breaks as a run in CI does, and others in a quicker way.
-
-    Args:
-      liar: The liar.
-      laws: Those to try.
-      beside: Tries a law that the liar should obey.
-      own: The requirements that must convict it; `liar.breaks` where left out.
-      unasserted: As `try_law` takes it.
-
-    Returns:
-      The requirements of which a law failed; the root causes, by requirement.
-    """
-    trials = []
-    for law in laws:
-        liar.implementation.logical.set_logical_axis_rules(())
-        if law.requirement in (liar.breaks if own is None else own):
-            trials.append(_convicted(law, liar, unasserted))
-        else:
-            trials.append(beside(law, liar))
-    tried = {trial.requirement for trial in trials}
-    rows = [row for row in catalogue.load() if row.id in tried]
-    roots = summarize(rule(rows, trials, claims=liar.implementation.claims, retry=_trusted)).roots
-    failed = {trial.requirement for trial in trials if trial.outcome == "failed"}
-    return failed, {ruling.requirement.id: ruling for ruling in roots}
-
-
-def rows(identifier: str) -> set[str]:
-    """The rows of the contract that a requirement comes from, such as `BOX-2` and `LOG-9`."""
-    was = catalogue.by_id()[identifier].was
-    return {found[0] for old in was if (found := re.match(r"[A-Z]+-\d+", old))}
-
-
-def few(law: Law, inputs: int) -> int:
-    """How many inputs a law is tried on beside a liar's own: one where each is compiled often."""
-    return 1 if getattr(law.function, "scutch_share", 1.0) < 1 else inputs
-
-
-def _trusted(broken: Trial, needed: Sequence[Trial]) -> Trial:
-    """A `retry` that always passes: it trusts the catalogue's `needs`, which these trials test."""
-    return replace(broken, outcome="passed", counterexample=None)
-
-
-def _convicted(law: Law, liar: Liar, unasserted: Callable[..., Any] | None) -> Trial:
-    """A law as a run tries it but for shrinking; its counterexample breaks it again."""
-    examples = PROFILES["ci"].examples
-    lying = liar.implementation
-    trial = try_law(law, lying, examples=examples, unasserted=unasserted, shrink=False)
-    if trial.counterexample is not None:
-        name, inputs = parse_call(trial.counterexample.input)
-        assert name == law.name
-        lying.logical.set_logical_axis_rules(())
-        again = try_law(law, lying, examples=1, unasserted=unasserted, replay=[inputs])
-        assert again.outcome == "failed"
-    return trial
