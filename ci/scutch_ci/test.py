@@ -4,6 +4,7 @@ A *check* is a command with a name: a linter, the type checker, a part of the te
 run, the gate. `ci/test lint types` runs only the checks named.
 """
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -25,14 +26,12 @@ TIMEOUT = 1200.0
 TRIALS_TIMEOUT = 3600.0
 """The same for the trials: a busy machine may run them at half its speed."""
 TRIALS = "conformance/trials"
-SLOW = ("nightly", "benchmarks", "docs", "package", "action", "release", "processes", "readme")
+SLOW = ("nightly", "benchmarks", "package", "action", "release", "processes", "readme")
 """Trials that start other programs, one at a time: checks of their own, side by side."""
 COMPILING = ("nightly", "benchmarks")
 """Those among them that measure: JAX must compile everything anew."""
-FORKS = f"{TRIALS}/test_forks.py"
-"""Trials that only the nightly runs."""
-EVERYWHERE = (FORKS, f"{TRIALS}/test_liars.py", f"{TRIALS}/test_bridge_liars.py")
-"""Trials that try all laws of an area in the nightly."""
+IN_A_COMMIT = ("-m", "not nightly")
+"""Leaves out the trials that take long for what they find, which `thorough` runs."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,16 @@ def pytest(name: str, *arguments: str, **options: Any) -> Check:
 def checks() -> tuple[Check, ...]:
     """Everything that must pass, quick checks first."""
     parallel = ("-n", str(processors()))
-    alone = {name: f"{TRIALS}/test_{name}.py" for name in (*SLOW, "gate")}
-    ignored = [f"--ignore={file}" for file in (*alone.values(), FORKS)]
+    module = (sys.executable, "-P", "-m")
+    judging = conformance.judging_options("reference", conformance.report_path("reference"))
+    alone = {name: f"{TRIALS}/test_{name}.py" for name in (*SLOW, "docs", "gate")}
+    ignored = [f"--ignore={file}" for file in alone.values()]
     return (
         Check("lint", ("ruff", "check", "."), single=True),
         Check("format", ("ruff", "format", "--check", "."), single=True),
         Check("types", ("mypy",), single=True),
         Check("imports", ("lint-imports",), single=True),
-        Check("docstyle", (sys.executable, "-P", "-m", "scutch_ci.docstyle"), single=True),
+        Check("docstyle", (*module, "scutch_ci.docstyle"), single=True),
         pytest(
             "docstrings",
             *("--doctest-modules", "conformance/scutch", "reference/scutch_reference"),
@@ -79,28 +80,29 @@ def checks() -> tuple[Check, ...]:
             *("--ignore=conformance/scutch/laws", "--doctest-ignore-import-errors"),
             single=True,
         ),
-        *(pytest(name, alone[name], single=True, measures=name in COMPILING) for name in SLOW),
+        Check("docs-warnings", (*module, "scutch_ci.docs", "--check"), single=True),
+        *(
+            pytest(name, alone[name], *IN_A_COMMIT, single=True, measures=name in COMPILING)
+            for name in SLOW
+        ),
         pytest("reference", "reference/tests", *parallel),
         # One worker more than processors: many trials wait for a process to end, or to be ended.
-        pytest("trials", TRIALS, "-n", str(processors() + 1), *ignored, timeout=TRIALS_TIMEOUT),
-        *(conformance_check(name) for name in conformance.IMPLEMENTATIONS),
-        Check("lowest", ("ci/lowest", "--requirement=metadata", "--profile=quick")),
-        Check("inputs", (sys.executable, "-P", "-m", "scutch_ci.inputs")),
-        Check("gate-base", (sys.executable, "-P", "-m", "scutch_ci.gate"), measures=True),
-        pytest("gate", alone["gate"], measures=True),
-        Check(
-            "everywhere",
-            ("env", "SCUTCH_WHOLE_AREAS=1", sys.executable, "-m", "pytest", "-q", *EVERYWHERE,
-             *parallel),
-            timeout=3 * TRIALS_TIMEOUT, nightly=True,
+        pytest(
+            "trials", TRIALS, *IN_A_COMMIT, "-n", str(processors() + 1), *ignored,
+            timeout=TRIALS_TIMEOUT,
         ),
+        Check("conformance-reference", conformance.command(*judging)),
+        Check("quick-flax", conformance.command("--implementation=flax", "--profile=quick")),
+        Check("lowest", ("ci/lowest", "--requirement=metadata", "--profile=quick")),
+        Check("inputs", (*module, "scutch_ci.inputs")),
+        Check("gate-base", (*module, "scutch_ci.gate"), measures=True),
+        pytest("gate", alone["gate"], *IN_A_COMMIT, measures=True),
+        pytest(
+            "thorough", TRIALS, "-m", "nightly", *parallel,
+            measures=True, timeout=3 * TRIALS_TIMEOUT, nightly=True,
+        ),
+        pytest("docs", alone["docs"], nightly=True),
     )  # fmt: skip
-
-
-def conformance_check(implementation: str) -> Check:
-    """The check that an implementation conforms, but for its known failures."""
-    options = conformance.judging_options(implementation, conformance.report_path(implementation))
-    return Check(f"conformance-{implementation}", conformance.command(*options))
 
 
 class Outcome(NamedTuple):
@@ -178,24 +180,28 @@ def prepare_browser() -> None:
             print(f"apt-get {command[0]} failed: {done.stderr.strip()}")
 
 
-def main(names: Sequence[str]) -> int:
-    """Run the checks named, or all but the nightly ones; returns an exit code."""
-    everything = checks()
-    expected = ", ".join(check.name for check in everything)
-    if "--help" in names or "-h" in names:
-        print(f"usage: ci/test [CHECK...]\n\nRuns all checks, or those named, of:\n  {expected}")
-        named = ", ".join(check.name for check in everything if check.nightly)
-        print(f"only where it is named, as in the nightly: {named}")
-        print("exit codes: 0 all passed, 1 some failed, 2 interrupted, no environment or check")
-        return 0
-    unknown = sorted(set(names) - {check.name for check in everything})
-    if unknown:
-        print(f"ci/test: no check {unknown[0]!r}; expected some of {expected}", file=sys.stderr)
-        return 2
+def main(arguments: Sequence[str]) -> int:
+    """Run the checks named, or all of a commit or of a nightly; returns an exit code."""
+    everything = {check.name: check for check in checks()}
+    left_out = [check.name for check in everything.values() if check.nightly]
+    parser = argparse.ArgumentParser(
+        "ci/test",
+        description=f"Runs the checks named, or all but the nightly ones: {', '.join(left_out)}.",
+        epilog="exit codes: 0 all passed, 1 some failed, 2 interrupted, no environment or check",
+    )
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=f"of {', '.join(everything)}")
+    parser.add_argument("--nightly", action="store_true", help="run only the nightly ones")
+    options = parser.parse_args(arguments)
+    if unknown := sorted({*options.checks} - {*everything}):
+        parser.error(f"no check {unknown[0]!r}; expected some of {', '.join(everything)}")
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     prepare_browser()
     started = time.monotonic()
-    chosen = [each for each in everything if (each.name in names if names else not each.nightly)]
+    chosen = [
+        check
+        for name, check in everything.items()
+        if (name in options.checks if options.checks else check.nightly is options.nightly)
+    ]
     try:
         failed = run(chosen)
     except KeyboardInterrupt:

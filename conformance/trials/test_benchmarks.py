@@ -32,8 +32,14 @@ def _devices():
     meshes.ask_for_devices(8)
 
 
+OTHERS = {"equinox", "flax", "flax cached", "flax linen", "jax"}
+"""Implementations that no commit here changes: only the nightly runs their benchmarks."""
 SMALLEST = [
-    pytest.param(each, id=each.name) for each in configurations(*MEASURED) if is_smallest(each)
+    pytest.param(
+        each, id=each.name, marks=[pytest.mark.nightly] * (not OTHERS.isdisjoint(each.parameters))
+    )
+    for each in configurations(*MEASURED)
+    if is_smallest(each)
 ]
 
 

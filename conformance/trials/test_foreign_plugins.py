@@ -91,7 +91,7 @@ PYTEST = ("pytest", "-p", "scutch.plugin", "-p", "no:cacheprovider", "--pyargs",
     "command",
     [
         pytest.param(PYTEST, id="pytest"),
-        pytest.param((*PYTEST, "-n", "2"), id="pytest-with-two-workers"),
+        pytest.param((*PYTEST, "-n", "2"), id="pytest-with-two-workers", marks=pytest.mark.nightly),
         pytest.param(("scutch", "run"), id="scutch-run"),
     ],
 )

@@ -20,6 +20,9 @@ from trials.hostile.running import CASES, LEFT
 
 ROOT = Path(__file__).parents[2]
 WORKERS = {"one process": (), "two processes": ("-n", "2")}
+EACH = pytest.mark.parametrize(
+    "workers", ["one process", pytest.param("two processes", marks=pytest.mark.nightly)]
+)
 LAWS = {law.name: law.requirement for law in suite.laws()}
 CASE_OF = {LAWS[case.law]: case for case in CASES}
 BESIDE = (
@@ -88,7 +91,7 @@ def test_the_requirements_are_those_of_the_cases_and_some_beside():
     assert not set(BESIDE) & set(CASE_OF)
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@EACH
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_hostile_act_costs_its_own_law_and_no_other(runs, case, workers):
     _, _, output, path = runs(workers)
@@ -102,7 +105,7 @@ def test_a_hostile_act_costs_its_own_law_and_no_other(runs, case, workers):
     assert report.complete
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@EACH
 def test_what_is_printed_and_reported_can_be_read(runs, workers):
     _, code, output, path = runs(workers)
     assert code == 1
@@ -116,7 +119,7 @@ def test_what_is_printed_and_reported_can_be_read(runs, workers):
     assert json.loads(path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize("workers", WORKERS)
+@EACH
 def test_nothing_is_left(runs, workers):
     folder, _, _, _ = runs(workers)
     left = [process for process in (folder / "left").iterdir() if _is_alive(int(process.name))]

@@ -392,6 +392,7 @@ def test_an_adapter_that_decides_on_devices_is_refused(scutch, tmp_path, setting
     assert (code, says in output) == (2, True), output
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("hidden", ["None", "type(os)('tensorflow')"])
 def test_a_package_that_is_hidden_is_no_reason_to_leave_a_law(scutch, tmp_path, hidden):
     text = (

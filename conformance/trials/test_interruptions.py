@@ -152,6 +152,7 @@ def _hang(request, timeout):
     return Lost("timeout", "no end")
 
 
+@pytest.mark.nightly
 def test_broken_laws_are_tried_again_for_a_limited_time(judge, monkeypatch):
     made, printed = judge
     monkeypatch.setattr(plugin, "RETRYING", 0.5)

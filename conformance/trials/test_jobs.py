@@ -49,7 +49,7 @@ def judged(*arguments, folder, **environment):
     return done.returncode, {row["id"]: row for row in rows}
 
 
-@pytest.mark.parametrize("processes", ["2", "4"])
+@pytest.mark.parametrize("processes", ["2", pytest.param("4", marks=pytest.mark.nightly)])
 def test_arrays_that_no_process_sees_whole_are_judged(tmp_path, processes):
     few = (
         "processes/shardings/tensor-parallel-equals-whole",

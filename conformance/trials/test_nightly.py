@@ -99,6 +99,7 @@ def regressed(project, resumed):
     return *project.night(), first, second
 
 
+@pytest.mark.nightly
 def test_what_a_killed_night_had_done_is_kept(project, cut_off, resumed):
     printed, left = cut_off
     code, shown = resumed
@@ -112,6 +113,7 @@ def test_what_a_killed_night_had_done_is_kept(project, cut_off, resumed):
     assert "this is the first night" in shown
 
 
+@pytest.mark.nightly
 def test_what_was_tried_or_measured_before_each_kill_is_there_afterwards(project, killed, resumed):
     (report,) = (load(path) for path in project.state.glob("nights/*/conformance/*.json"))
     in_report = {test for each in report.requirements for test in each.tests}
@@ -123,6 +125,7 @@ def test_what_was_tried_or_measured_before_each_kill_is_there_afterwards(project
         assert files.items() <= project.results().items()
 
 
+@pytest.mark.nightly
 def test_a_killed_night_comes_to_what_another_comes_to(project, whole, resumed):
     """The same verdicts and counts, and a site of the same pages, but for times and dates."""
     assert outcome(project.state) == outcome(whole)
@@ -150,6 +153,7 @@ def site(state):
     }  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_a_night_that_is_done_is_not_done_again(project, resumed):
     before = project.results()
     code, printed = project.night("--no-benchmarks")
@@ -157,6 +161,7 @@ def test_a_night_that_is_done_is_not_done_again(project, resumed):
     assert project.results() == before
 
 
+@pytest.mark.nightly
 def test_what_regressed_is_named_with_the_commits_and_fails(regressed):
     code, printed, first, second = regressed
     assert code == 1, printed
@@ -169,6 +174,7 @@ def test_what_regressed_is_named_with_the_commits_and_fails(regressed):
     assert not any("(jax" in word for line in lines if line[:1] == ["count"] for word in line)
 
 
+@pytest.mark.nightly
 def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser, without):
     if shutil.which("npm") is None:
         without("npm is not installed")
@@ -210,6 +216,7 @@ def test_the_site_shows_matrix_and_graphs_from_disk(project, regressed, browser,
     assert any(before < after for before, after in drawn)
 
 
+@pytest.mark.nightly
 def test_the_documentation_shows_the_last_night_and_its_graphs(project, regressed, tmp_path):
     evidence = docs.evidence_of_night(project.state)
     assert [str(one.implementation) for one in evidence.reports] == ["reference 0.1.0"]
@@ -265,6 +272,7 @@ def test_without_npm_the_page_stays_as_asv_made_it(tmp_path, monkeypatch):
         asv_site.with_libraries(page, tmp_path, tmp_path / "cache")
 
 
+@pytest.mark.nightly
 def test_a_change_in_no_commit_is_refused(project, regressed):
     project.plant("errors/base.py", "# changed\n")
     code, printed = project.night()
@@ -273,6 +281,7 @@ def test_a_change_in_no_commit_is_refused(project, regressed):
     assert "these changes are in no commit" in printed
 
 
+@pytest.mark.nightly
 def test_counts_of_earlier_commits_are_taken_when_asked_for(project, regressed):
     """Those that no night was about; asv's graph then has a point for each."""
     project.plant("errors/base.py", "# between two nights\n")
@@ -289,6 +298,7 @@ def test_counts_of_earlier_commits_are_taken_when_asked_for(project, regressed):
     assert len(json.loads(summary.read_text())) == 4
 
 
+@pytest.mark.nightly
 def test_a_night_that_measures_nothing_fails(project, resumed):
     code, printed = project.night("--no-conformance", "--select", "no such benchmark")
     assert code == 2

@@ -20,6 +20,8 @@ from trials.models.public import (
     vision,
 )
 
+pytestmark = pytest.mark.nightly
+
 
 def without(name, rules):
     return tuple(rule for rule in rules if rule[0] != name)

@@ -148,7 +148,7 @@ def test_text_stands_out_from_its_ground(page, scheme):
     assert worst["ratio"] >= 4.5, worst
 
 
-@pytest.mark.parametrize("width", [360, 800, 1600])
+@pytest.mark.parametrize("width", [360, pytest.param(800, marks=pytest.mark.nightly), 1600])
 def test_no_page_is_wider_than_its_window(page, width):
     page.set_viewport_size({"width": width, "height": 800})
     for address in (page.url, page.url.replace("index.html", "requirement/boxes-all-b-9a.html")):
