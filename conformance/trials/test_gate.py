@@ -49,6 +49,7 @@ def test_an_extra_trace_is_caught_by_name(planted):
     assert "dispatch.Traces.track_traces(reference)" in worse(head, COUNTED)
 
 
+@pytest.mark.nightly
 def test_an_extra_all_gather_in_the_guide_is_caught_by_name(planted):
     line = "class TrainState("
     # XLA gathers whole rows for a Fourier transform.
@@ -64,6 +65,7 @@ TrainState.apply_gradients = lambda self, **given: _apply(
     assert name in found
 
 
+@pytest.mark.nightly
 def test_a_dispatch_that_takes_twice_the_time_is_caught_by_name(planted):
     """From which share on the gate is sure is a trial of its own, on figures without noise."""
     with gate.timers(ROOT) as (timer,):
@@ -81,6 +83,7 @@ def test_a_tree_is_not_slower_than_itself():
     assert gate.slower(ROOT, ROOT, [TIMED]) == (1, [])
 
 
+@pytest.mark.nightly
 def test_counts_in_two_processes_are_the_same_file(tmp_path):
     files = [tmp_path / "first", tmp_path / "second"]
     select = rf"^(bridge|metadata).*\(reference|{COUNTED}"
@@ -153,6 +156,7 @@ def test_without_a_base_the_change_at_hand_is_compared(repository):
     assert gate.default_base() == second
 
 
+@pytest.mark.nightly
 def test_a_tree_is_compared_with_itself_again_and_again(monkeypatch, capsys):
     """Until the first false alarm."""
     arguments = ["--against-itself", "2", "--select", r"^dispatch\.Traces.*\(reference"]

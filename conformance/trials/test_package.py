@@ -87,7 +87,16 @@ def test_a_judge_without_what_is_judged_says_what_to_install(installed, tmp_path
     assert "expected it beside scutch: pip install flax, or uvx --with flax" in done.stderr
 
 
-@pytest.mark.parametrize("theirs", ["scutch.py", "scutch/__init__.py", "scutch/other.py"])
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        "scutch.py",
+        *(
+            pytest.param(f"scutch/{name}.py", marks=pytest.mark.nightly)
+            for name in ("__init__", "other")
+        ),
+    ],
+)
 def test_a_module_of_the_users_that_is_called_scutch_is_no_verdict(installed, tmp_path, theirs):
     """In the folder of the run it is not in the way; on the path it is refused by its name."""
     (tmp_path / "scutch").mkdir()
