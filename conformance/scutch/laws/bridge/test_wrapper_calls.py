@@ -310,42 +310,6 @@ def test_what_a_later_call_makes_is_kept(linen, bridge, seed, depth, collection,
         variables = {**variables, **updates}
 
 
-@requirement("bridge/wrappers/streams-follow-seeds", must_reach=("one key", "several keys"))
-@given(seed=st.integers(0, 3), other=st.integers(0, 3), split=st.sampled_from([None, 2, 3]))
-def test_streams_that_an_object_splits_follow_the_keys(nnx, bridge, seed, other, split):
-    """In a wrapped NNX module, the streams that its constructor forks have as many keys as it asks
-    for, no two of them equal: the same ones for the same key of a call, others for another key. A
-    call that draws nothing needs no key.
-    """
-    reached("one key" if split is None else "several keys")
-
-    class Noise(nnx.Module):
-        def __init__(self, *, rngs):
-            self.scale = nnx.Param(jnp.ones(3))
-            self.streams = rngs.fork() if split is None else rngs.fork(split=split)
-
-        def __call__(self, x, draws=True):
-            if draws:
-                return jax.random.key_data(self.streams.dropout.key.get_value())
-            return x * self.scale.get_value()
-
-    module = bridge.ToLinen(Noise)
-    keys = {"params": small_key(0), "dropout": small_key(seed)}
-    variables = module.init(keys, X)
-    assert alike(module.apply(variables, X, draws=False), X)
-
-    def drawn(number):
-        """The keys of the stream in a call, one in each row."""
-        rngs = {"dropout": small_key(number)}
-        return np.atleast_2d(module.apply(variables, X, rngs=rngs))
-
-    rows, count = drawn(seed), split or 1
-    assert alike((rows.shape[0], len(np.unique(rows, axis=0))), (count, count))
-    assert np.array_equal(drawn(seed), rows)
-    together = np.concatenate([rows, drawn(other + 4)])
-    assert alike(len(np.unique(together, axis=0)), 2 * count)
-
-
 WAYS = ("of a part", "of a part made in a method", "of a bound one", "by its name")
 """How a method of a wrapped NNX module is called."""
 

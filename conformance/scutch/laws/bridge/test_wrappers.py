@@ -4,7 +4,6 @@ The oracle is the wrapped module itself, used without the wrapper, on the layer 
 `scutch.inputs.paired_layers`. `ToNNX` wraps a Linen module, `ToLinen` an NNX class.
 """
 
-import itertools
 import warnings
 
 import jax
@@ -20,7 +19,6 @@ from scutch.inputs.paired_layers import (
     INITIALIZERS,
     INPUTS,
     NEGATED,
-    NOISY,
     PLAIN,
     X,
     flat,
@@ -30,7 +28,7 @@ from scutch.inputs.paired_layers import (
     start,
     variables_of,
 )
-from scutch.lawkit.equality import alike, assert_close, close
+from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import few, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
 
@@ -158,77 +156,6 @@ def test_collections_that_a_wrapped_linen_module_changes_are_kept(
                 variables = {**variables, **changed}
                 assert_close(wrapper(X, mode=COUNTING, mutable=mutable), output, **CALLS)
             assert_close(variables_of(nnx, wrapper), _typed(meta.unbox(variables)), **CALLS)
-
-
-@requirement("bridge/wrappers/streams-follow-seeds")
-@given(seed=seeds, calls=st.integers(1, 3))
-def test_streams_passed_to_a_call_reach_a_wrapped_linen_module(
-    linen, nnx, bridge, meta, seed, calls
-):
-    """Streams passed to a call of the wrapper give the Linen module the next key of each stream, by
-    name.
-    """
-    module = _module(linen, meta)
-    variables = module.init(small_key(0), X)
-    wrapper = bridge.ToNNX(module).lazy_init(X, rngs=small_key(0))
-    streams, others = nnx.Rngs(dropout=seed), nnx.Rngs(dropout=seed)
-    for _ in range(calls):
-        expected = module.apply(variables, X, mode=NOISY, rngs={"dropout": others.dropout()})
-        assert_close(wrapper(X, mode=NOISY, rngs=streams), expected, **CALLS)
-
-
-@requirement("bridge/wrappers/streams-follow-seeds")
-@given(seed=seeds, calls=st.integers(2, 3))
-def test_streams_of_a_wrapper_are_seeded_and_move_on(linen, nnx, bridge, meta, seed, calls):
-    """Wrappers whose streams have the same seed initialize and call alike, those with another seed
-    do not, and each call draws other numbers than the call before.
-    """
-    module = _module(linen, meta, initial="drawn")
-
-    def run(seed):
-        wrapper = bridge.ToNNX(module, rngs=nnx.Rngs(seed, dropout=seed + 1)).lazy_init(X)
-        return [wrapper(X), *(wrapper(X, mode=NOISY) for _ in range(calls))]
-
-    outputs = run(seed)
-    assert_close(run(seed), outputs, **CALLS)
-    assert not close(run(seed + 4), outputs, **CALLS)
-    assert not any(close(one, two, **CALLS) for one, two in itertools.pairwise(outputs[1:]))
-
-
-@requirement("bridge/wrappers/shared-streams-start-apart")
-@given(seed=seeds, used=st.integers(0, 1), size=features)
-def test_wrappers_that_share_streams_start_differently(linen, nnx, bridge, meta, seed, used, size):
-    """Two wrappers of one module that are given the same streams have other parameters, and draw
-    other numbers in a call.
-    """
-    module, streams = _module(linen, meta, initial="drawn", size=size), nnx.Rngs(seed, dropout=seed)
-    for _ in range(used):
-        streams.params()
-    one, other = (bridge.ToNNX(module, rngs=streams).lazy_init(X) for _ in range(2))
-    assert not close(variables_of(nnx, one), variables_of(nnx, other), **CALLS)
-    nnx.update(other, nnx.state(one, nnx.Param))
-    first, second = (wrapper(X, mode=NOISY) for wrapper in (one, other))
-    assert not close(first, second, **CALLS)
-
-
-@requirement("bridge/wrappers/streams-follow-seeds")
-@given(seed=seeds, other=seeds)
-def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
-    """A wrapped NNX module has the same variables and outputs for the same keys, and others for
-    other keys.
-    """
-    module = _wrapped(bridge, nnx, "drawn")
-
-    def run(first, second):
-        keys = {"params": small_key(first), "dropout": jax.random.key(10 + first)}
-        variables = module.init(keys, X)
-        rngs = {"dropout": small_key(second)}
-        return variables, module.apply(variables, X, mode=NOISY, rngs=rngs)
-
-    variables, output = run(seed, other)
-    assert_close(run(seed, other), (variables, output), **CALLS)
-    assert not close(run(seed + 4, other)[0], variables, **CALLS)
-    assert not close(run(seed, other + 4)[1], output, **CALLS)
 
 
 ways = ("attribute", "name", "function", "call")

@@ -1,12 +1,11 @@
-"""Collections that change, and streams of random keys: LIN-8 (`002_`).
+"""Collections that change: LIN-8 (`002_`).
 
 A Linen module keeps its variables in *collections*: `params`, `batch_stats`, or any name of the
 user's. `apply(..., mutable=...)` lists the collections that may change, and returns them beside the
-output. It draws random numbers from *streams* of keys, such as `dropout`, that the caller passes as
-`rngs`.
+output.
 
 The oracles are the model evaluated in plain JAX by `scutch.inputs.evaluation`, the formulas of
-batch normalization and of dropout, and Python loops.
+batch normalization, and Python loops.
 """
 
 import jax
@@ -20,7 +19,7 @@ from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, few, reached, refused, requirement
-from scutch.lawkit.tolerances import CALLS, GRADIENTS, near
+from scutch.lawkit.tolerances import GRADIENTS
 from scutch.lawkit.training import assert_trains_as_evaluated
 from scutch.strategies import lifted_models
 from scutch.strategies import models as drawn_models
@@ -176,61 +175,6 @@ def test_batch_normalization_keeps_running_statistics(linen, momentum, train, ro
         assert_close(updates["batch_stats"][name], expected, **GRADIENTS)
 
 
-def _mask(linen, rate, key, x):
-    """An array after dropout with a key."""
-    rngs = {"dropout": key}
-    return np.asarray(linen.Dropout(rate, deterministic=False).apply({}, x, rngs=rngs))
-
-
-@requirement("linen/streams/dropout-follows-key")
-@costly
-@given(
-    rate=st.sampled_from([0.5, 0.25, 0.75]), seed=st.integers(0, 99),
-    rows=st.sampled_from([8, 16]), raw=st.booleans(),
-)  # fmt: skip
-def test_dropout_follows_its_key(linen, rate, seed, rows, raw):
-    """Dropout with the same key, which may be an array of numbers, drops the same entries, with
-    another key others, about as many as its rate says; it scales the rest. A deterministic one
-    changes nothing and needs no key.
-    """
-    key = jax.random.PRNGKey if raw else jax.random.key
-    x = np.arange(1, rows * 16 + 1, dtype="float32").reshape(rows, 16)
-    one, again, other = (_mask(linen, rate, key(s), x) for s in (seed, seed, seed + 1))
-    assert np.array_equal(one, again)
-    assert not np.array_equal(one, other)
-    kept = np.not_equal(one, 0)
-    assert near(one[kept], (x / (1 - rate))[kept], **CALLS)
-    assert 0.5 * rate < 1 - kept.mean() < 0.5 + 0.5 * rate
-    still = linen.Dropout(rate, deterministic=True).apply({}, x)
-    assert np.array_equal(still, x)
-
-
-@requirement("linen/streams/missing-stream-is-refused")
-@given(stream=numbered_names("dropout", "noise", "sampling"), others=st.booleans())
-def test_a_missing_stream_is_refused(linen, stream, others):
-    """Drawing from a stream that the caller did not pass raises an error."""
-    refused(_drawing(linen, stream, others))
-
-
-@requirement("linen/streams/missing-stream-is-refused[message]")
-@given(stream=numbered_names("dropout", "noise", "sampling"), others=st.booleans())
-def test_the_refusal_to_draw_names_the_stream(linen, stream, others):
-    """The error for a stream that the caller did not pass has the name of the stream."""
-    refused(_drawing(linen, stream, others), naming=(stream,))
-
-
-def _drawing(linen, stream, others):
-    """A call of a module that draws from a stream without a key, beside another with one or not."""
-
-    class Draws(linen.Module):
-        @linen.compact
-        def __call__(self, x):
-            return x + jax.random.normal(self.make_rng(stream), x.shape)
-
-    rngs = {"other": small_key(0)} if others else {}
-    return lambda: Draws().apply({}, np.ones(2), rngs=rngs)
-
-
 @requirement("linen/layers/lifted-statistics-are-own", must_reach=LIFTS)
 @dear
 @given(model=lifted_models(of=layers(("BatchNorm", "Counter", "Mix"), ("",)), negative=False))
@@ -267,61 +211,6 @@ def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, f
         expected.append(factor * expected[-1] + 1)
     assert np.array_equal(seen, expected[:-1])
     assert np.array_equal(updates["cache"]["total"], expected[-1])
-
-
-REPEATS = (*LIFTS, "while_loop", "remat_scan")
-
-
-def _repeated(linen, kind, split):
-    """A module that returns ones after dropout, for each of two layers, copies or turns."""
-    splits = {"split_rngs": {"dropout": split}}
-
-    class Body(linen.Module):
-        @linen.compact
-        def __call__(self, x, *_):
-            dropped = linen.Dropout(0.5, deterministic=False)(x)
-            return (x, dropped) if kind == "scan" else dropped
-
-    class Turn(linen.Module):
-        """One turn of a loop, which writes ones after dropout into the row of its number."""
-
-        @linen.compact
-        def __call__(self, state):
-            turn, rows = state
-            dropped = linen.Dropout(0.5, deterministic=False)(jnp.ones(rows.shape[1:]))
-            return turn + 1, rows.at[turn].set(dropped)
-
-    class Outer(linen.Module):
-        @linen.compact
-        def __call__(self, rows):
-            start = (jnp.asarray(0), rows)
-            if kind == "remat_scan":
-                options = {} if split else splits  # by default all streams are split
-                return linen.remat_scan(Turn, lengths=(2,), **options)()(start)[1]
-            if kind == "while_loop":
-                return linen.while_loop(
-                    lambda turn, state: state[0] < 2, lambda turn, state: turn(state), Turn(),
-                    start, **splits,
-                )[1]  # fmt: skip
-            lifted, rest = stacked(linen, kind, Body, 2, **splits)
-            found = lifted()(rows[0], *rest)
-            return found[1] if kind == "scan" else found
-
-    return Outer()
-
-
-@requirement("linen/streams/lifted-dropout-splits", must_reach=("split", "shared", *REPEATS))
-@dear
-@given(kind=st.sampled_from(REPEATS), split=st.booleans(), seed=st.integers(0, 9))
-def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
-    """Under `scan`, `vmap`, `while_loop` and `remat_scan`, dropout drops other entries in each
-    layer, copy or turn where its stream is split, and the same ones where it is shared.
-    """
-    reached("split" if split else "shared")
-    reached(kind)
-    rows, rngs = jnp.ones((2, 8, 16)), {"dropout": small_key(seed)}
-    found = _repeated(linen, kind, split).apply({}, rows, rngs=rngs)
-    assert np.array_equal(found[0], found[1]) is not split
 
 
 @requirement("linen/collections/sown-values-keep-order", must_reach=("plain", *LIFTS, "twice"))

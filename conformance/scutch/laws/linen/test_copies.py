@@ -202,6 +202,42 @@ HOLDERS = ("none", "jit", "remat", "vmap", *LIFTED_METHODS)
 """How a module that has the shared part calls it."""
 
 
+def _shared_part(linen, made):
+    """A class of modules whose `setup` makes a parameter, a part or both."""
+
+    class Shared(linen.Module):
+        def setup(self):
+            if made != "part":
+                self.shift = self.param("shift", linen.initializers.zeros, (3,))
+            if made != "parameter":
+                self.inner = linen.Dense(3, use_bias=False)
+
+        def __call__(self, x):
+            x = x if made == "parameter" else self.inner(x)
+            return x if made == "part" else x + self.shift
+
+    return Shared
+
+
+def _lifted(linen, how, target):
+    """A class or a method under a lift whose lanes share the variables."""
+    shared = {"variable_axes": {"params": None}, "split_rngs": {"params": False}}
+    return getattr(linen, how)(target, **(shared if alike(how, "vmap") else {}))
+
+
+def _holder(linen, how):
+    """A class of modules with the shared part in the field `part`."""
+    method = LIFTED_METHODS.get(how)
+
+    def call(self, x):
+        return self.part(x)
+
+    body: dict[str, Any] = {"__module__": __name__, "__annotations__": {"part": Any}}
+    body["__call__"] = _lifted(linen, method, call) if method else call
+    cls = type("Holder", (linen.Module,), body)
+    return cls if method or alike(how, "none") else _lifted(linen, how, cls)
+
+
 @requirement(
     "linen/methods/setup-runs-first",
     must_reach=(*HOLDERS, "lifted first", "plain first", "setup", "compact"),
@@ -225,32 +261,7 @@ def test_setup_of_a_shared_part_has_run_in_each_call(linen, holders, setup, orde
     first = holders[order[0] - 1] if order[0] else "none"
     reached("plain first" if first == "none" else "lifted first")
 
-    class Shared(linen.Module):
-        def setup(self):
-            if made != "part":
-                self.shift = self.param("shift", linen.initializers.zeros, (3,))
-            if made != "parameter":
-                self.inner = linen.Dense(3, use_bias=False)
-
-        def __call__(self, x):
-            x = x if made == "parameter" else self.inner(x)
-            return x if made == "part" else x + self.shift
-
-    def lifted(how, target):
-        shared = {"variable_axes": {"params": None}, "split_rngs": {"params": False}}
-        return getattr(linen, how)(target, **(shared if alike(how, "vmap") else {}))
-
-    def holding(how):
-        """A class of modules with the shared part in the field `part`."""
-        method = LIFTED_METHODS.get(how)
-
-        def call(self, x):
-            return self.part(x)
-
-        body: dict[str, Any] = {"__module__": __name__, "__annotations__": {"part": Any}}
-        body["__call__"] = lifted(method, call) if method else call
-        cls = type("Holder", (linen.Module,), body)
-        return cls if method or alike(how, "none") else lifted(how, cls)
+    Shared = _shared_part(linen, made)
 
     def parts_of(self):
         self_made = Shared() if setup else Shared(name="shared")
@@ -258,7 +269,8 @@ def test_setup_of_a_shared_part_has_run_in_each_call(linen, holders, setup, orde
             self.shared = self_made
         named = [{} if setup else {"name": f"holder_{n}"} for n in range(len([*holders]))]
         every = [
-            holding(how)(self_made, **names) for how, names in zip(holders, named, strict=True)
+            _holder(linen, how)(self_made, **names)
+            for how, names in zip(holders, named, strict=True)
         ]
         if setup:
             for n, each in enumerate(every):

@@ -23,6 +23,10 @@ each_field = st.lists(st.booleans(), min_size=4, max_size=4)
 """One answer for each field."""
 
 
+def _values(one):
+    return [getattr(one, name) for name in FIELDS]
+
+
 @requirement(
     "linen/fields/kw-only-fields",
     must_reach=("accepted", "refused", "by position", "own hash", "left out", "made by setup"),
@@ -63,11 +67,10 @@ def test_fields_may_be_passed_by_name_alone(
                 body |= {"made": dataclasses.field(init=False), "setup": set_up}
             body |= {name: 7 for name in names if name in defaults} | {"__call__": total}
             body |= {"__hash__": lambda self: number} if own_hash else {}
-            options = {"kw_only": True} if alone else {}
             if issubclass(base, linen.Module):
-                base = type("Ours", (base,), body, **options)
+                base = type("Ours", (base,), body, **({"kw_only": True} if alone else {}))
             else:
-                base = dataclasses.dataclass(type("Plain", (base,), body), **options)
+                base = dataclasses.dataclass(type("Plain", (base,), body), kw_only=alone)
         return base
 
     def one_of(base):
@@ -78,28 +81,29 @@ def test_fields_may_be_passed_by_name_alone(
         }  # fmt: skip
         return made(base)(*range(positions), **passed)
 
-    def values(one):
-        return [getattr(one, name) for name in FIELDS]
-
     if raised(lambda: one_of(object)) is not None:
         reached("refused")
         refused(lambda: one_of(linen.Module))
         return
     ours, plain = one_of(linen.Module), one_of(object)
-    told = {"accepted": True, "by position": positions > 0, "own hash": own_hash}
-    told["made by setup"] = made_in < 2 and not own_hash
-    told["left out"] = any(left_out[n] for n, name in enumerate(FIELDS) if name in defaults)
-    for name in (name for name in told if told[name]):
+    told = {
+        "accepted": True,
+        "by position": positions > 0,
+        "own hash": own_hash,
+        "made by setup": made_in < 2 and not own_hash,
+        "left out": any(left_out[n] for n, name in enumerate(FIELDS) if name in defaults),
+    }
+    for name in filter(told.get, told):
         reached(name)
-    assert alike(values(ours), values(plain))
+    assert alike(_values(ours), _values(plain))
     same, other = ours.clone(), ours.clone(d=-1)
-    assert alike(values(other), [*values(plain)[:-1], -1])
+    assert alike(_values(other), [*_values(plain)[:-1], -1])
     assert alike(hash(same), hash(ours))
     assert not own_hash or alike(hash(ours), number)
     assert own_hash or says_equal(ours, same)
     assert not says_equal(ours, other)
-    more = 10 * number if made_in < 2 else 0
-    assert alike(np.asarray(ours.apply({}, 1)), np.asarray(more + total(plain, 1)))
+    expected = total(plain, 1) + (10 * number if made_in < 2 else 0)
+    assert alike(np.asarray(ours.apply({}, 1)), np.asarray(expected))
 
 
 READS = ("property", "cached property", "descriptor")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
-from scutch.lawkit.equality import alike, assert_close, holds
+from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies.names import numbered_names
@@ -89,20 +89,8 @@ WAYS = (
 )  # fmt: skip
 
 
-@requirement("linen/collections/lost-changes-are-refused", must_reach=WAYS)
-@given(
-    way=st.sampled_from([*WAYS, "part of a bound one"]), name=numbered_names("seen", "part"),
-    setup=st.booleans(), called=st.sampled_from([True, True, False]),
-)  # fmt: skip
-def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
-    """A bound module cannot be changed outside `setup`.
-
-    Errors are raised by setting an attribute outside `setup`, setting a field in `setup`, making a
-    part outside of `setup` and of compact methods, and writing a variable of a module that was
-    bound without `mutable`, or in the condition of a loop. An attribute with two underscores on
-    either side of its name is either refused or set.
-    """
-    reached(way)
+def _losing(linen, way, name, setup, called):
+    """A class of modules that make a change which would be lost, in the given way."""
 
     class Part(linen.Module):
         own: Any = None
@@ -139,6 +127,25 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
         def compacted(self, x):
             return x + self.param("other", linen.initializers.zeros, ())
 
+    return Part
+
+
+@requirement("linen/collections/lost-changes-are-refused", must_reach=WAYS)
+@given(
+    way=st.sampled_from([*WAYS, "part of a bound one"]), name=numbered_names("seen", "part"),
+    setup=st.booleans(), called=st.sampled_from([True, True, False]),
+)  # fmt: skip
+def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, called):
+    """A bound module cannot be changed outside `setup`.
+
+    Errors are raised by setting an attribute outside `setup`, setting a field in `setup`, making a
+    part outside of `setup` and of compact methods, and writing a variable of a module that was
+    bound without `mutable`, or in the condition of a loop. An attribute with two underscores on
+    either side of its name is either refused or set.
+    """
+    reached(way)
+
+    Part = _losing(linen, way, name, setup, called)
     layer = {"kernel": np.zeros((3, 3), "float32"), "bias": np.zeros(3, "float32")}
     variables = {"counts": {name: np.zeros(())}}
     # The part that must not be made has variables, so that missing parameters are not the error.
@@ -168,124 +175,6 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
             ),
         }[way]
     )
-
-
-HELD = ("fields", "tuple", "dict")
-"""How a module holds its parts: one in each field, or all in a container in one field."""
-GOT = ("made", "clone", "copy", "changed clone", "changed copy", "unbound", "of bound parts")
-"""How a module is got that holds parts, and is not bound."""
-
-
-@requirement("linen/parts/passed-module-is-part", must_reach=("shared", "shared deep", *HELD, *GOT))
-@given(
-    chosen=st.lists(st.integers(0, 2), min_size=2, max_size=4), held=st.sampled_from(HELD),
-    depths=st.lists(st.sampled_from([0, 0, 1, 2]), min_size=4, max_size=4),
-    got=st.sampled_from(GOT), setup=st.booleans(), bind=st.booleans(), called=st.booleans(),
-)  # fmt: skip
-def test_a_module_that_is_passed_in_is_a_part(
-    linen, chosen, held, depths, got, setup, bind, called
-):
-    """A module in a field, or in a container in a field, is a part of the module with the field.
-
-    So is a module in a field of such a part. `init` makes the part's variables under its path, once
-    for a part at several paths, and `apply` reads them there. This also holds for a clone, a copy
-    or an unbound module of a module that is bound to other variables, and for a part that was
-    itself bound to others.
-    """
-    for name in (held, got):
-        reached(name)
-    if len({*chosen}) < len([*chosen]):
-        reached("shared")
-    if len({*zip(chosen, depths, strict=False)}) > len({*chosen}):
-        reached("shared deep")
-    names = [f"part_{n}" for n in range(len([*chosen]))]
-
-    class Part(linen.Module):
-        @linen.compact
-        def __call__(self, x):
-            return x * self.param("w", linen.initializers.ones, (3,))
-
-    class Around(linen.Module):
-        inner: Any
-
-        def __call__(self, x):
-            return self.inner(x)
-
-    def nested(value, depth, wrap):
-        """The value, put into so many others."""
-        return functools.reduce(lambda inner, _: wrap(inner), range(depth), value)
-
-    def call(self, x):
-        parts = {
-            "fields": lambda: [getattr(self, name) for name in names],
-            "tuple": lambda: self.part,
-            "dict": lambda: [self.part[name[5:]] for name in names],
-        }[held]()
-        return sum(100**n * part(x) for n, part in enumerate(parts))
-
-    body = {"__module__": __name__, "__call__": call if setup else linen.compact(call)}
-    if setup:
-        body["setup"] = lambda self: setattr(self, "beside", linen.Dense(2))
-    fields = dict.fromkeys(names if held == "fields" else ["part"], Any)
-    Whole = type("Whole", (linen.Module,), {**body, "__annotations__": fields})
-
-    def holding(parts):
-        """The values of the fields of a whole that has these parts in its places."""
-        placed = {
-            name: nested(parts[k], depth, Around)
-            for name, k, depth in zip(names, chosen, depths, strict=False)
-        }
-        if held == "fields":
-            return placed
-        by_key = {name[5:]: part for name, part in placed.items()}
-        return {"part": tuple(by_key.values()) if held == "tuple" else by_key}
-
-    def placed_under(place, value):
-        """A value under the path of a part at one of its places, nested as deep as the part."""
-        return {names[place]: nested(value, depths[place], lambda inner: {"inner": inner})}
-
-    def places():
-        """The place of each part: the first. Of a part at several depths it may be any of them."""
-        made = jax.eval_shape(Whole(**holding([Part() for _ in range(3)])).init, small_key(0), X)
-        for k in sorted({*chosen}):
-            own = [place for place, part in enumerate(chosen) if part == k]
-            if len({depths[place] for place in own}) > 1:
-                own = [place for place in own if holds(made["params"], names[place])] or own
-            yield k, own[0]
-
-    def variables(more=0):
-        """A number for each part, under its place."""
-        made = {}
-        for k, place in place_of.items():
-            made |= placed_under(place, {"w": np.full(3, k + more, "float32")})
-        return {"params": made}
-
-    def bound(held):
-        """The whole, bound to variables, and called or not."""
-        alive.append(whole.bind(held))
-        if called:
-            alive[-1](X)
-        return alive[-1]
-
-    place_of = dict(places())
-    alive = []  # Parts may refer to a bound module weakly.
-    whole = Whole(**holding([Part() for _ in range(3)]))
-    if got.startswith("changed"):
-        same = Whole(**holding([Part()] * 3))
-        whole = getattr(same, got.split()[1])(**holding([Part() for _ in range(3)]))
-    elif got == "unbound":
-        whole, given_back = bound(variables()).unbind()
-        assert alike(given_back, variables())
-    elif got == "of bound parts":
-        apart = [Part().bind({"params": {"w": np.full(3, 7 + k, "float32")}}) for k in range(3)]
-        whole = Whole(**holding(apart))
-    elif got != "made":
-        whole = getattr(bound(variables(5)), got)()
-    made = jax.eval_shape(whole.init, small_key(0), X)
-    assert alike(jax.tree.map(jnp.shape, made), jax.tree.map(jnp.shape, variables()))
-    expected = sum(100**n * (1 + k) * X for n, k in enumerate(chosen))
-    output = whole.bind(variables(1))(X) if bind else whole.apply(variables(1), X)
-    assert alike(np.asarray(output), expected)
 
 
 @requirement(
@@ -349,6 +238,14 @@ READERS = ("of a bound one", "of a part", "of a part of setup", "of a part that 
 """The reader of an attribute made in `setup`, before any method of the module is called."""
 
 
+def _read(module, name, what, x):
+    """The output of the part, the parameter or the variable that `setup` has made under a name."""
+    assert hasattr(module, name)
+    assert not hasattr(module, "missing")
+    held = getattr(module, name)
+    return held(x) if what == "part" else x @ (held.value if what == "variable" else held)
+
+
 @requirement(
     "linen/methods/setup-runs-first", must_reach=("parameter", "variable", "part", *READERS)
 )
@@ -377,17 +274,11 @@ def test_setup_has_run_before_what_it_makes_is_read(linen, what, reader, name, c
             return self.read(x)
 
         def read(self, x):
-            return read(self, x)
-
-    def read(module, x):
-        assert hasattr(module, name)
-        assert not hasattr(module, "missing")
-        held = getattr(module, name)
-        return held(x) if what == "part" else x @ (held.value if what == "variable" else held)
+            return _read(self, name, what, x)
 
     def call(self, x):
         inner = Inner(name="inner") if reader == "of a part" else self.inner
-        first = read(inner, x)
+        first = _read(inner, name, what, x)
         return first + inner(x) if called else 2 * first
 
     body = {"__module__": __name__, "__call__": call}
@@ -403,7 +294,8 @@ def test_setup_has_run_before_what_it_makes_is_read(linen, what, reader, name, c
     variables = {"params": {name: {"kernel": kernel} if what == "part" else kernel}}
     if reader == "of a bound one":
         bound = Inner().bind(variables)
-        found = read(bound, X) + (bound(X) if called else read(bound, X))
+        found = _read(bound, name, what, X)
+        found = found + (bound(X) if called else _read(bound, name, what, X))
     else:
         variables = {"params": {"inner": variables["params"]}}
         found = module.apply(variables, X)

@@ -4,7 +4,6 @@ The oracle is the object itself: `graphs.differences` compares the merged object
 by attribute, and never by the implementation's own equality.
 """
 
-import copy
 import inspect
 
 import jax
@@ -19,8 +18,6 @@ from scutch.inputs.graphs import (
     children,
     classes,
     differences,
-    follow,
-    is_node,
     leaves,
     nodes,
     put,
@@ -28,10 +25,10 @@ from scutch.inputs.graphs import (
     walk,
 )
 from scutch.lawkit.domain import assume, not_available
-from scutch.lawkit.equality import alike, alike_in_any_order, holds, plain_text, says_equal
-from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.lawkit.equality import alike, alike_in_any_order, holds, plain_text
+from scutch.lawkit.marks import reached, refused, requirement
 from scutch.lawkit.states import flat_state, raw_value
-from scutch.strategies import arrays, copies, graphs, object_trees, type_filters, variables
+from scutch.strategies import arrays, copies, object_trees, type_filters, variables
 
 
 def _restored(nnx, root):
@@ -62,39 +59,6 @@ def test_merging_a_split_object_restores_it(nnx, root):
     """`merge(*split(x))` has the types, attributes, values, metadata and static data of `x`."""
     for leaf in leaves(nnx, root).values():
         reached("variable" if isinstance(leaf, nnx.Variable) else "array")
-    assert not differences(nnx, root, _restored(nnx, root))
-
-
-def _meetings(nnx, root):
-    """How often a node is met again that was met before."""
-    found = [id(value) for _, value in walk(nnx, root) if is_node(nnx, value)]
-    return len(found) - len(set(found))
-
-
-@requirement("objects/sharing/split-keeps-sharing", must_reach=("shared",))
-@given(root=graphs(cycles=False, containers=False, marks=False))
-def test_splitting_keeps_sharing(nnx, root):
-    """Two places of an object that hold one node hold one node after `split` and `merge`; two that
-    hold different nodes hold different ones.
-    """
-    if _meetings(nnx, root):
-        reached("shared")
-    assert not differences(nnx, root, _restored(nnx, root))
-
-
-def _is_cyclic(nnx, root, above=()):
-    """Whether an object can be reached from itself."""
-    inside = {*above, id(root)}
-    parts = [each for _, each in children(nnx, root) or () if isinstance(each, nnx.Pytree)]
-    return any(id(each) in inside or _is_cyclic(nnx, each, inside) for each in parts)
-
-
-@requirement("objects/sharing/split-keeps-cycles", must_reach=("cycle",))
-@given(root=graphs(containers=False, marks=False, max_objects=3))
-def test_splitting_keeps_cycles(nnx, root):
-    """An object that leads back to itself does so, by the same paths, after `split` and `merge`."""
-    assume(_is_cyclic(nnx, root))
-    reached("cycle")
     assert not differences(nnx, root, _restored(nnx, root))
 
 
@@ -258,77 +222,6 @@ def test_the_refusal_of_a_split_shows_a_path(nnx, root, wanted):
     assert shown, f"{error!r} shows no path of {left}"
 
 
-@requirement("objects/definitions/equal-graphs-equal-definitions", must_reach=("same", "other"))
-@given(
-    pair=copies(object_trees()),
-    change=st.sampled_from(
-        ["nothing", "value", "static", "attribute", "kind", "metadata", "sharing", "type"]
-    ),
-)
-def test_definitions_are_equal_when_graphs_are(nnx, pair, change):
-    """The graph definitions of two objects are equal, with equal hashes, when the objects differ in
-    values alone; a difference in types, attributes, static data, metadata or sharing makes them
-    unequal.
-    """
-    kinds = classes(nnx)
-    one, other = kinds["Node"](), kinds["Node"]()
-    for top, root in zip((one, other), pair, strict=True):
-        top.a, top.c = root, "text"
-        top.d, top.e = (kinds["Count"](np.ones(2), note=1) for _ in "de")
-    match change:
-        case "value":
-            other.d.set_raw_value(np.zeros(2))
-        case "static":
-            other.c = "other"
-        case "attribute":
-            del other.c
-        case "kind":
-            other.d = kinds["Scale"](np.ones(2), note=1)
-        case "metadata":
-            other.d.set_metadata(note=2)
-        case "sharing":
-            other.e = other.d
-        case "type":
-            one.b, other.b = kinds["Node"](), kinds["Branch"]()
-    same = change in ("nothing", "value")
-    reached("same" if same else "other")
-    ours, theirs = nnx.graphdef(one), nnx.graphdef(other)
-    assert says_equal(ours, theirs) is same
-    assert hash(ours) == hash(theirs) or not same
-
-
-@requirement(
-    "objects/definitions/attribute-order-does-not-matter", must_reach=("several", "none", "deleted")
-)
-@given(
-    root=object_trees(), data=st.permutations(ATTRIBUTES),
-    deleted=st.sampled_from([None, "variable", "static"]), at=st.integers(0, 5),
-    empty=st.booleans(),
-)  # fmt: skip
-def test_the_order_of_attributes_does_not_matter(nnx, root, data, deleted, at, empty):
-    """Two objects with the same attributes, set in another order, and with another one set and
-    deleted again, have equal definitions and states.
-    """
-    root = type(root)() if empty else root
-    attributes = dict(children(nnx, root))
-    if len(attributes) > 1:
-        reached("several")
-    if not attributes:
-        reached("none")
-    other = type(root)()
-    for n, name in enumerate([*data, "last"]):
-        if deleted and n == at:
-            reached("deleted")
-            put(nnx, other, "gone", nnx.Param(np.ones(2)) if deleted == "variable" else 3)
-            delattr(other, "gone")
-        if holds(attributes, name):
-            put(nnx, other, name, attributes[name])
-    (ours, state), (theirs, other_state) = nnx.split(root), nnx.split(other)
-    assert says_equal(ours, theirs)
-    assert not differences(nnx, root, nnx.merge(ours, other_state))
-    assert alike(list(flat_state(nnx, state)), list(flat_state(nnx, other_state)))
-
-
 @requirement("objects/graphs/state-equals-split", must_reach=("left out", "taken"))
 @given(root=object_trees(), wanted=st.lists(type_filters(), min_size=1, max_size=2))
 def test_state_gives_the_states_of_split(nnx, root, wanted):
@@ -405,32 +298,6 @@ def test_popped_variables_leave_the_object(nnx, pair, wanted, back, at, held):
     assert same_leaves(nnx, leaves(nnx, root), rest)
 
 
-@requirement("objects/walks/graph-meets-nodes-once", must_reach=("shared", "shared variable"))
-@given(root=graphs(marks=False), again=st.integers(0, 3))
-def test_iterating_meets_each_node_once(nnx, root, again):
-    """`iter_graph` gives every object and variable once, with a path that leads to it."""
-    found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
-    if again and found:
-        spare = next(name for name in ATTRIBUTES if not hasattr(root, name))
-        setattr(root, spare, found[again % len(found)])
-        reached("shared variable")
-    if _meetings(nnx, root):
-        reached("shared")
-    found = [(path, value) for path, value in nnx.iter_graph(root) if is_node(nnx, value)]
-    wrong = [path for path, value in found if follow(nnx, root, path) is not value]
-    assert not wrong, f"other objects are at the paths {wrong}"
-    assert sorted(map(id, [value for _, value in found])) == sorted(map(id, nodes(nnx, root)))
-
-
-@requirement("objects/walks/graph-ends-with-root")
-@given(root=graphs(marks=False))
-def test_iterating_ends_with_the_root(nnx, root):
-    """`iter_graph` gives the object itself last."""
-    found = [value for _, value in nnx.iter_graph(root)]
-    assert found, "there is nothing to iterate"
-    assert found[-1] is root
-
-
 @requirement("objects/graphs/abstract-state-merges", must_reach=("variable",))
 @given(root=object_trees(variable=variables(arrays(max_rank=3))))
 def test_graphs_may_hold_abstract_values(nnx, root):
@@ -449,147 +316,3 @@ def test_graphs_may_hold_abstract_values(nnx, root):
             ours, theirs = ours.get_raw_value(), theirs.get_raw_value()
         assert isinstance(ours, jax.ShapeDtypeStruct)
         assert alike((ours.shape, ours.dtype), (theirs.shape, theirs.dtype))
-
-
-COPIES = {
-    "merge": _restored,
-    "clone": lambda nnx, root: nnx.clone(root),
-    "copy": lambda nnx, root: copy.copy(root),
-    "deepcopy": lambda nnx, root: copy.deepcopy(root),
-    "tree map": lambda nnx, root: jax.tree.map(lambda leaf: leaf, root),
-}
-
-
-@requirement(
-    "objects/definitions/data-and-static-marks-hold", must_reach=("data", "static", *COPIES)
-)
-@given(
-    root=object_trees(),
-    pair=st.sampled_from([(1.5, 2.5), (3, 4), (True, False)]),
-    mark=st.booleans(), how=st.sampled_from(list(COPIES)),
-)  # fmt: skip
-def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
-    """A number marked as data is in the state, and one marked as static is in the definition.
-
-    A static number is no leaf of the object as a JAX pytree, either. Both come back from `split`
-    and `merge`, and stay data or static in every copy.
-    """
-    reached(how)
-    found = []
-    for value in pair:
-        reached("data" if mark else "static")
-        root.e = nnx.data(value) if mark else nnx.static(value)
-        assert alike(root.e, value)
-        definition, state = nnx.split(root)
-        assert holds(flat_state(nnx, state), ("e",)) is mark
-        assert alike(nnx.merge(definition, state).e, value)
-        other = COPIES[how](nnx, root)
-        assert alike(other.e, value)
-        assert holds(flat_state(nnx, nnx.split(other)[1]), ("e",)) is mark
-        found.append(definition)
-        if not mark:
-            count = len([*jax.tree.leaves(root)])
-            root.e = nnx.static(None)
-            assert len([*jax.tree.leaves(root)]) == count
-    assert says_equal(found[0], found[1]) is mark
-
-
-WHAT = ("array", "variable", "a variable of none", "object", "an object without leaves")
-"""Values that cannot be static data, because JAX traces them or because they have an identity."""
-
-
-@requirement(
-    "objects/definitions/static-arrays-are-refused",
-    must_reach=(*WHAT, "alone", "in a container", "marked", "unmarked", "grown"),
-)
-@given(
-    root=object_trees(), kind=st.sampled_from(WHAT),
-    wraps=st.sampled_from(["alone", "list", "tuple", "dict", "nested"]),
-    library=st.sampled_from("nj"), marked=st.booleans(),
-    before=st.sampled_from(["nothing", "number", "static", "grown"]),
-)  # fmt: skip
-def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, marked, before):
-    """An array, a variable or an object cannot be static, alone or in a container.
-
-    If it is marked as static, setting the attribute or at the latest `split` raises an error; this
-    includes a variable whose value is `None`, and an object without attributes. Without a mark,
-    `split` refuses it or has it in the state, whatever the attribute held before. An object without
-    attributes is in no state, and a copy must have another one. The same holds for a value that
-    `__init__` appends to a list after it has set the list, marked or not.
-    """
-    reached(kind)
-    reached("alone" if wraps == "alone" else "in a container")
-    reached("marked" if marked else "unmarked")
-    array = np.ones(2, "float32") if library == "n" else jax.numpy.ones(2)
-    branch, bare = (classes(nnx)["Branch"]() for _ in range(2))
-    branch.a = nnx.Param(array)
-    things = [array, nnx.Param(array), nnx.Param(None), branch, bare]
-    value = dict(zip(WHAT, things, strict=True))[kind]
-    wrapped = {
-        "alone": value, "list": [value], "tuple": (1, value), "dict": {"x": value},
-        "nested": {"x": [value, 1]},
-    }[wraps]  # fmt: skip
-    found = []
-
-    class Grown(nnx.Module):
-        def __init__(self):
-            self.e = nnx.static([]) if marked else []
-            self.e.append(wrapped)
-
-    def split():
-        if before in ("number", "static"):
-            root.e = 3 if before == "number" else nnx.static(3)
-        if before != "grown":
-            root.e = nnx.static(wrapped) if marked else wrapped
-        found.extend(nnx.split(Grown() if before == "grown" else root))
-
-    if before == "grown":
-        reached(before)
-    if marked and before != "grown":
-        refused(split)
-    elif raised(split) is not None:
-        return
-    elif value is bare:
-        copied = nodes(nnx, nnx.merge(*found).e)
-        assert not [node for node in copied if node is bare], "the copy has the object itself"
-    else:
-        paths = [*flat_state(nnx, found[1])]
-        assert any(alike(path[0], "e") for path in paths), f"it is at none of {paths}"
-
-
-@requirement(
-    "objects/sharing/duplicates-list-shared-paths",
-    must_reach=("object", "variable", "none", "left out"),
-)
-@given(
-    root=graphs(marks=False, bare=False, containers=False), again=st.integers(0, 3),
-    only=st.one_of(st.none(), st.sampled_from(["Param", "BatchStat"])),
-)  # fmt: skip
-def test_duplicates_are_the_paths_of_what_is_shared(nnx, root, again, only):
-    """`find_duplicates` gives all paths of each object and variable that has more than one.
-
-    The inside of a shared object is walked once. With `only`, it lists the nodes of that type
-    alone.
-    """
-    found = [node for node in nodes(nnx, root) if isinstance(node, nnx.Variable)]
-    if again and found:
-        spare = next(name for name in ATTRIBUTES if not hasattr(root, name))
-        setattr(root, spare, found[again % len(found)])
-    paths = {}
-    for path, value in walk(nnx, root):
-        if is_node(nnx, value):
-            paths.setdefault(id(value), []).append((path, value))
-    shared = [met for met in paths.values() if len(met) > 1]
-    for (_, value), *_ in shared:
-        reached("variable" if isinstance(value, nnx.Variable) else "object")
-    if not shared:
-        reached("none")
-    options = {}
-    if only is not None:
-        kind = getattr(nnx, only)
-        options["only"] = kind
-        all_of_them, shared = shared, [met for met in shared if isinstance(met[0][1], kind)]
-        if len(shared) < len(all_of_them):
-            reached("left out")
-    ours = [sorted(map(repr, map(tuple, group))) for group in nnx.find_duplicates(root, **options)]
-    assert alike_in_any_order(ours, [sorted(repr(path) for path, _ in met) for met in shared])

@@ -1,12 +1,13 @@
 """Metadata of variables, and the partition specs that follow from it: OBJ-5.
 
 The oracles are the metadata that was given, and the names from which a spec must follow. Hooks, the
-metadata that an implementation calls, are judged in `test_obj_variables`.
+metadata that an implementation calls, are judged in `test_variables`.
 """
 
 import copy
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -324,3 +325,46 @@ def test_setting_all_metadata_gives_the_variable_that_is_made_with_them(nnx, dra
     assert alike(*specs)
     definitions = (nnx.graphdef(_holder(nnx, each)) for each in (variable, expected))
     assert says_equal(*definitions)
+
+
+def _array(number):
+    """A vector of two equal numbers."""
+    return jnp.full(2, number, "float32")
+
+
+OLD_NAMES = ("sharding", "sharding_names", "out_sharding")
+WRITTEN = ("constructor", "initializer", "keyword", "pair", "mapping")
+
+
+@requirement("objects/metadata/older-names-become-todays", must_reach=(*OLD_NAMES, *WRITTEN))
+@options("nnx.Variable.out_sharding", "nnx.with_metadata")
+@given(
+    key=st.sampled_from(OLD_NAMES),
+    ways=st.lists(st.sampled_from(WRITTEN), min_size=3, unique=True),
+    names=st.sampled_from([("data",), (None,), (("data", "model"),)]),
+)
+def test_an_older_name_of_a_key_is_the_key(nnx, key, ways, names):
+    """Names of axes that are given under an older name of `out_sharding` are kept, and read, under
+    the name of today, and no longer under the older one.
+    """
+    reached(key)
+    for way in ways:
+        reached(way)
+        notes = {key: names}
+        match way:
+            case "constructor":
+                variable = nnx.Param(_array(0), eager_sharding=False, **notes)
+            case "initializer":
+                made = nnx.with_metadata(lambda: _array(0), eager_sharding=False, **notes)()
+                variable = nnx.Param(made)
+            case _:
+                variable = nnx.Param(_array(0), eager_sharding=False)
+        match way:
+            case "keyword":
+                variable.set_metadata(**notes)
+            case "pair":
+                variable.set_metadata(key, names)
+            case "mapping":
+                variable.set_metadata({**variable.get_metadata(), **notes})
+        assert alike(variable.get_metadata("out_sharding"), names), way
+        assert key == "out_sharding" or not variable.has_metadata(key), way

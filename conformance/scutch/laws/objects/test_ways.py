@@ -7,7 +7,6 @@ each way makes its documented change and no other.
 
 import copy
 import operator
-import types
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scutch.inputs.graphs import classes, differences, nodes
+from scutch.inputs.graphs import classes, differences
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import costly, options, reached, refused, requirement
 from scutch.lawkit.states import raw_values
@@ -287,44 +286,6 @@ def test_hooks_run_whichever_way_they_were_given(nnx, how, events, often, added)
     assert alike(*kept), f"without hooks the constructor and the initializer keep {kept}"
 
 
-OLD_NAMES = ("sharding", "sharding_names", "out_sharding")
-WRITTEN = ("constructor", "initializer", "keyword", "pair", "mapping")
-
-
-@requirement("objects/metadata/older-names-become-todays", must_reach=(*OLD_NAMES, *WRITTEN))
-@options("nnx.Variable.out_sharding", "nnx.with_metadata")
-@given(
-    key=st.sampled_from(OLD_NAMES),
-    ways=st.lists(st.sampled_from(WRITTEN), min_size=3, unique=True),
-    names=st.sampled_from([("data",), (None,), (("data", "model"),)]),
-)
-def test_an_older_name_of_a_key_is_the_key(nnx, key, ways, names):
-    """Names of axes that are given under an older name of `out_sharding` are kept, and read, under
-    the name of today, and no longer under the older one.
-    """
-    reached(key)
-    for way in ways:
-        reached(way)
-        notes = {key: names}
-        match way:
-            case "constructor":
-                variable = nnx.Param(_array(0), eager_sharding=False, **notes)
-            case "initializer":
-                made = nnx.with_metadata(lambda: _array(0), eager_sharding=False, **notes)()
-                variable = nnx.Param(made)
-            case _:
-                variable = nnx.Param(_array(0), eager_sharding=False)
-        match way:
-            case "keyword":
-                variable.set_metadata(**notes)
-            case "pair":
-                variable.set_metadata(key, names)
-            case "mapping":
-                variable.set_metadata({**variable.get_metadata(), **notes})
-        assert alike(variable.get_metadata("out_sharding"), names), way
-        assert key == "out_sharding" or not variable.has_metadata(key), way
-
-
 ANSWERS = ("always", "never", "elementwise", "error")
 
 
@@ -367,178 +328,6 @@ def test_a_variable_class_may_define_equality(nnx, transforms, answer, numbers, 
 
     other = type("Compared", (nnx.Param,), {"__eq__": equals})
     assert alike(results(other), results(nnx.Param))
-
-
-def _held(nnx):
-    """A module with a variable, a statistic, a tracked list, a tracked dict and streams."""
-    module = classes(nnx)["Node"]()
-    module.a, module.b = nnx.Param(_array(1), note=1), nnx.BatchStat(_array(2))
-    module.c, module.d = nnx.List([nnx.Param(_array(3))]), nnx.Dict(x=nnx.Param(_array(4)))
-    module.e = nnx.Rngs(0)
-    return module
-
-
-def _set_part(nnx, held):
-    held.a[0] = 7.0
-
-
-def _set_item(nnx, held):
-    held.a[...] = _array(7)
-
-
-def _set_attribute(nnx, held):
-    held.a.value = _array(7)
-
-
-def _set_element(nnx, held):
-    held.c[0] = nnx.Param(_array(7))
-
-
-def _set_key(nnx, held):
-    held.d["y"] = nnx.Param(_array(7))
-
-
-def _set_class(nnx, held):
-    held.a.__class__ = nnx.BatchStat
-
-
-OUTSIDE = {
-    "value": lambda nnx, held: held.a.set_value(_array(7)),
-    "attribute value": _set_attribute,
-    "item": _set_item,
-    "part": _set_part,
-    "raw value": lambda nnx, held: held.a.set_raw_value(_array(7)),
-    "metadata": lambda nnx, held: held.a.set_metadata(note=7),
-    "all metadata": lambda nnx, held: held.a.set_metadata({"note": 7}),
-    "deleted metadata": lambda nnx, held: held.a.del_metadata("note"),
-    "copy_from": lambda nnx, held: held.a.copy_from(nnx.Param(_array(7))),
-    "class": _set_class,
-    "update": lambda nnx, held: nnx.update(
-        held, nnx.from_flat_state([(("a",), nnx.Param(_array(7), note=1))])
-    ),
-    "new attribute": lambda nnx, held: setattr(held, "f", 7),
-    "another variable": lambda nnx, held: setattr(held, "a", nnx.Param(_array(7))),
-    "appended": lambda nnx, held: held.c.append(nnx.Param(_array(7))),
-    "element": _set_element,
-    "key": _set_key,
-    "stream": lambda nnx, held: held.e(),
-}
-"""Ways to change an object, all of which a function under a transformation might use on one that it
-was not given."""
-
-
-def _delete_key(nnx, held):
-    del held.d["x"]
-
-
-def _delete_element(nnx, held):
-    del held.c[0]
-
-
-DELETED = {
-    "attribute": lambda nnx, held: delattr(held, "b"),
-    "key": _delete_key,
-    "element": _delete_element,
-    "popped": lambda nnx, held: nnx.pop(held, nnx.BatchStat),
-}
-LEVELS = {
-    "jit": lambda transforms, function: jax.jit(function)(1.0),
-    "vmap": lambda transforms, function: jax.vmap(function)(jnp.ones(2)),
-    "grad": lambda transforms, function: jax.grad(function)(1.0),
-    "scan": lambda transforms, function: jax.lax.scan(
-        lambda carry, x: (carry, function(x)), None, jnp.ones(2)
-    ),
-    "lifted jit": lambda transforms, function: transforms.jit(function)(1.0),
-}
-
-
-def _refuses_change(transforms, nnx, change, level, lift=lambda function: function, *, alone=False):
-    """Fail unless a transformation refuses a change of an object that was made outside of it.
-
-    The object must be unchanged afterwards.
-
-    Args:
-      transforms: The namespace of lifted transformations.
-      nnx: The namespace of objects.
-      change: A function of both.
-      level: A key of `LEVELS`: the transformation.
-      lift: Applied, inside the transformation, to the function that takes the object.
-      alone: Whether that function is given only the variable `a` of the object.
-    """
-    reached(level)
-    held, before = _held(nnx), _held(nnx)
-    pairs = list(zip(nodes(nnx, before), nodes(nnx, held), strict=True))
-
-    def changing(given):
-        change(nnx, types.SimpleNamespace(a=given) if alone else given)
-        return jnp.zeros(())
-
-    def function(x):
-        return x + lift(changing)(held.a if alone else held)
-
-    refused(lambda: LEVELS[level](transforms, function))
-    difference = differences(nnx, before, held, pairs)
-    assert not difference, f"before and after: {difference}"
-
-
-levels = st.sampled_from(list(LEVELS))
-
-
-def _each(ways, **others):
-    """Have a law tried on each way once before others are drawn: there are too many to draw all."""
-
-    def marked(law):
-        for way in reversed(list(ways)):
-            law = example(way=way, level="jit", **others)(law)
-        return law
-
-    return marked
-
-
-@requirement("objects/variables/outside-objects-stay-unchanged", must_reach=(*OUTSIDE, *LEVELS))
-@_each(OUTSIDE)
-@given(way=st.sampled_from(list(OUTSIDE)), level=levels)
-def test_nothing_from_outside_a_transformation_is_changed_in_it(transforms, nnx, way, level):
-    """A function under a transformation cannot change a variable, an object or a stream that was
-    made outside and that it was not given: it is an error, and all is as before.
-    """
-    reached(way)
-    _refuses_change(transforms, nnx, OUTSIDE[way], level)
-
-
-@requirement("objects/variables/outside-attributes-stay", must_reach=(*DELETED, *LEVELS))
-@given(way=st.sampled_from(list(DELETED)), level=levels)
-def test_nothing_from_outside_a_transformation_is_deleted_in_it(transforms, nnx, way, level):
-    """Nor can it delete an attribute, an element or a key of such an object, or pop variables."""
-    reached(way)
-    _refuses_change(transforms, nnx, DELETED[way], level)
-
-
-THROUGH = ("jit", "remat")
-ALONE = {"value of a variable alone": "value", "metadata of a variable alone": "metadata"}
-"""Ways where the lifted function is given only the variable, which is all that it changes."""
-
-
-@requirement(
-    "objects/variables/refused-call-keeps-attributes",
-    must_reach=(*OUTSIDE, *DELETED, *ALONE, *THROUGH),
-)
-@_each([*OUTSIDE, *DELETED, *ALONE], through="jit")
-@given(
-    way=st.sampled_from([*OUTSIDE, *DELETED, *ALONE]), level=levels,
-    through=st.sampled_from(THROUGH),
-)  # fmt: skip
-def test_a_lifted_call_that_cannot_change_an_object_leaves_it_alone(
-    transforms, nnx, way, level, through
-):
-    """Inside a transformation, a lifted function that changes an object of the outside, or a
-    variable, which it is given, is refused; the object is as before.
-    """
-    reached(way)
-    reached(through)
-    change = {**OUTSIDE, **DELETED}[ALONE.get(way, way)]
-    lift = getattr(transforms, through)
-    _refuses_change(transforms, nnx, change, level, lift, alone=way in ALONE)
 
 
 WRONG = {

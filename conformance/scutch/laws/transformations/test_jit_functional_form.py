@@ -34,6 +34,12 @@ def _has_a_cycle(nnx, root):
     )  # fmt: skip
 
 
+def _shares_a_node(nnx, root):
+    """Whether a walk meets an object or a variable twice."""
+    met = [id(value) for _, value in graphs.walk(nnx, root) if graphs.is_node(nnx, value)]
+    return len({*met}) < len(met)
+
+
 def _plain(nnx):
     """An object with a variable, of a class that JAX takes for no tree."""
     made = graphs.class_without_pytree(nnx)()
@@ -90,8 +96,7 @@ def test_the_functional_form_is_that_of_every_mode(
         setattr(root, spare[1], nnx.data(_in_order(nnx, ordered)))
     reached(form)
     reached(around)
-    met = [id(value) for _, value in graphs.walk(nnx, root) if graphs.is_node(nnx, value)]
-    shared = len({*met}) < len(met)
+    shared = _shares_a_node(nnx, root)
     reached("shared" if shared else "apart")
     set_around = AROUND[around] if hasattr(nnx, "set_graph_mode") else None
     of_a_tree = mode is False or (mode is None and set_around is False)

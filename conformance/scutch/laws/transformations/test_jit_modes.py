@@ -10,13 +10,12 @@ import jax
 import jax.numpy as jnp
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import PartitionSpec
 
 from scutch.inputs import graphs
 from scutch.inputs.object_calls import agreement
 from scutch.inputs.programs import METADATA, inputs
-from scutch.lawkit.agreement import attempted, difference
-from scutch.lawkit.domain import assume, not_available
+from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
 from scutch.strategies import copies
@@ -30,74 +29,6 @@ from scutch.strategies.object_calls import (
 
 MODED = (*FLAGS, None)
 """Options of `jit` that are modes of it; `None` stands for `jit_partial`."""
-
-
-named = st.fixed_dictionaries(
-    {},
-    optional={
-        "static_argnames": st.sampled_from(["scale", ["scale"]]),
-        "donate_argnames": st.sampled_from(["more", ("more",)]),
-        "keep_unused": st.booleans(),
-        "inline": st.booleans(),
-        "out_shardings": st.sampled_from([("data",), ()]),
-    },
-)
-"""Options of `jit` that count no arguments."""
-
-
-@requirement(
-    "transformations/equals-jax/jit-of-arrays[jit_partial]",
-    must_reach=("static", "donated", "laid out", "bound", "nothing bound"),
-)
-@options("transforms.jit.graph", "transforms.jit.graph_updates")
-@costly
-@at_least(30)
-@given(
-    mode=st.sampled_from(FLAGS), bound=st.integers(0, 3), tree=st.booleans(), chosen=named,
-    scales=st.lists(st.integers(1, 2), min_size=1, max_size=3),
-)  # fmt: skip
-def test_on_plain_arrays_jit_partial_is_the_jit_of_jax_of_a_partial(
-    transforms, mode, bound, tree, chosen, scales
-):
-    """`jit_partial(f, *first, **options)` gives for arguments by name, static and donated ones
-    among them, the values, layouts, deleted buffers and traces of `jax.jit` of the partial.
-    """
-    if not hasattr(transforms, "jit_partial"):
-        not_available("there is no jit_partial")
-    given_options = dict(chosen)
-    if (spec := chosen.get("out_shardings")) is not None:
-        mesh = jax.sharding.Mesh(jax.devices()[:2], ("data",))
-        given_options["out_shardings"] = NamedSharding(mesh, PartitionSpec(*spec))
-
-    def made(jit_partial):
-        traces = []
-        first = [jnp.arange(8.0) + n for n in range(bound)]
-        first = [{"a": each} for each in first] if tree else first
-        given_last = [
-            (jnp.arange(8) * n, {"scale": scale, "more": jnp.full(8, n, "float32")})
-            for n, scale in enumerate(scales)
-        ]
-
-        def work(*arrays, scale=3, more=1):
-            traces.append(scale)
-            return jax.tree.map(lambda x: x * scale + 1, arrays), more * 2
-
-        def calls():
-            jitted = jit_partial(work, first)
-            return [jitted(x, **keywords) for x, keywords in given_last]
-
-        return attempted(calls, watched=(first, given_last), traces=traces)
-
-    theirs = made(lambda work, first: jax.jit(functools.partial(work, *first), **given_options))
-    ours = made(lambda work, first: transforms.jit_partial(work, *first, **given_options, **mode))
-    different = difference(ours, theirs, traces=True)
-    assert not different, different
-    said = {
-        "static": "static_argnames" in chosen, "donated": any(theirs.deleted),
-        "laid out": "out_shardings" in chosen, "bound" if bound else "nothing bound": True,
-    }  # fmt: skip
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
 
 
 FURTHER = ("inline", "keep_unused")
@@ -358,95 +289,6 @@ def _variables(nnx, program):
     return [each for each in program.nodes() if isinstance(each, nnx.Variable)]
 
 
-LANES = 2
-PARTITIONS = ("layers", None)
-lane_axes = st.sampled_from([0, 1, 2, None])
-axis_names = st.lists(st.sampled_from(["data", None, "model"]), min_size=1, max_size=2, unique=True)
-
-
-def _longer(parts, axis, entry):
-    """Names or sizes with one more at an axis; as they are without an axis."""
-    return (*parts,) if axis is None else (*parts[:axis], entry, *parts[axis:])
-
-
-@requirement(
-    "transformations/fits-rank/lifts-of-objects[transform_metadata]",
-    must_reach=("alone", "vmap", "jax.vmap", "named", "nameless", "shared", "nothing", "changed"),
-)
-@options("transforms.jit.graph", "transforms.jit.graph_updates")
-@at_least(40)
-@given(
-    how=st.sampled_from(["alone", "vmap", "jax.vmap"]), mode=st.sampled_from(FLAGS),
-    partition=st.sampled_from(PARTITIONS), names=axis_names,
-    axes=st.lists(lane_axes, min_size=1, max_size=3), out=st.sampled_from([0, 1, 2]),
-    gap=st.booleans(), tree=st.booleans(), changing=st.booleans(),
-)  # fmt: skip
-def test_the_name_of_an_axis_is_taken_off_in_a_mode(
-    transforms, nnx, how, mode, partition, names, axes, out, gap, tree, changing
-):
-    """Inside of `transform_metadata` a variable lacks the name at its axis, which it has again
-    afterwards, as new ones of the output have; one without an axis keeps its names. It is so by
-    itself, and under `vmap` of a mode and `jax.vmap` with the same axes, where sizes are as names.
-    """
-    if not hasattr(transforms, "transform_metadata"):
-        not_available("there is no transform_metadata")
-    assume(all(axis is None or axis <= len(names) for axis in (*axes, out)))
-    said = {
-        how: True, "named" if partition else "nameless": True, "shared": holds(axes, None),
-        "nothing": gap, "changed": changing,
-    }  # fmt: skip
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
-    sizes, seen = tuple(range(3, 3 + len(names))), []
-
-    def variable(axis, lanes):
-        value = jnp.zeros(_longer(sizes, axis, lanes))
-        given_names = _longer(names, axis, partition)
-        return nnx.Param(value, out_sharding=given_names, eager_sharding=False)
-
-    def shape_and_names(each):
-        return each.get_raw_value().shape, tuple(each.get_metadata("out_sharding"))
-
-    def work(held, nothing, x):
-        seen.append([shape_and_names(each) for each in held])
-        for each, axis in zip(held, axes, strict=True):
-            if changing and axis is not None:
-                each.set_value(each.get_value() + 1)
-        return nnx.Param(
-            jnp.zeros(sizes) + x.sum(), out_sharding=tuple(names), eager_sharding=False
-        )
-
-    held = [variable(axis, LANES) for axis in axes]
-    argument = {str(n): each for n, each in enumerate(held)} if tree else held
-    prefix = {str(n): axis for n, axis in enumerate(axes)} if tree else axes
-    in_axes = (prefix, None if gap else 0, 0)
-    graph = {"graph": mode["graph"]} if "graph" in mode else {}
-    function = transforms.transform_metadata(
-        lambda held, nothing, x: work(held.values() if tree else held, nothing, x),
-        in_axes=in_axes, out_axes=out, partition=partition, **graph,
-    )  # fmt: skip
-    arguments = (argument, None, jnp.zeros(LANES))
-    match how:
-        case "vmap":
-            function = transforms.vmap(function, in_axes=in_axes, out_axes=out, **mode)
-        case "jax.vmap":
-            function = jax.vmap(function, in_axes, out)
-    made = function(*arguments)
-    (inside,) = seen
-    is_mapped = how != "alone"
-    expected = [
-        (sizes if is_mapped else _longer(sizes, axis, LANES), tuple(names)) for axis in axes
-    ]
-    assert alike(inside, expected), f"inside: {inside}"
-    outside = [(_longer(sizes, a, LANES), _longer(names, a, partition)) for a in axes]
-    assert alike([shape_and_names(each) for each in held], outside)
-    added = [float(changing and axis is not None) for axis in axes]
-    if how != "jax.vmap":  # which changes copies
-        assert alike([each.get_raw_value().max().item() for each in held], added)
-    new = (_longer(sizes, out if is_mapped else None, LANES), _longer(names, out, partition))
-    assert alike(shape_and_names(made), new), f"made: {made}"
-
-
 NAMED = ("__name__", "__qualname__", "__doc__", "__module__")
 
 
@@ -473,38 +315,3 @@ def test_name_and_docstring_are_kept_in_every_mode(transforms, mode, texts):
         setattr(work, attribute, text)
     made = transforms.jit(work, **mode)
     assert alike({name: getattr(made, name) for name in NAMED}, texts)
-
-
-TWICE = ("object", "variable", "inner behind outer")
-
-
-@requirement("transformations/keeps-identity/cached-partial-of-objects", must_reach=TWICE)
-@few("these are the ways to bind one thing twice")
-@given(way=st.sampled_from(TWICE), steps=st.lists(st.integers(-2, 2), min_size=1, max_size=2))
-def test_what_is_bound_twice_is_one(transforms, nnx, way, steps):
-    """Where `cached_partial` binds one object or variable twice, or an object and one inside of it,
-    it is one inside, and changes as in the eager call.
-    """
-    reached(way)
-
-    def made():
-        outer, inner = graphs.classes(nnx)["Node"](), graphs.classes(nnx)["Branch"]()
-        inner.a, outer.c = nnx.Param(jnp.ones(2)), inner
-        return {
-            "object": (inner, inner), "variable": (inner.a, inner.a),
-            "inner behind outer": (outer, inner),
-        }[way]  # fmt: skip
-
-    def step(first, second, x):
-        held = [first, first.c] if hasattr(first, "c") else [first, second]
-        one, other = (v if isinstance(v, nnx.Variable) else v.a for v in (held[1], second))
-        one.set_value(2 * one.get_value() + x)
-        return other.get_value()
-
-    eager, bound = made(), made()
-    partial = transforms.cached_partial(transforms.jit(step), *bound)
-    for x in map(jnp.float32, steps):
-        expected, result = step(*eager, x), partial(x)
-        assert alike(result, expected)
-        different = graphs.differences(nnx, eager, bound)
-        assert not different, f"eager and cached: {different}"

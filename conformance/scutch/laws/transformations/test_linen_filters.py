@@ -303,6 +303,21 @@ def _need_lanes_mapped_by_name(array, axis):
         not_available("this JAX maps no axis of an Explicit mesh by its name")
 
 
+def _noisy(linen, kind, seen):
+    """A class of modules that add noise, and append to `seen` the spec of their input."""
+
+    class Body(linen.Module):
+        @linen.compact
+        def __call__(self, carry, x, other):
+            seen.append(entries(x.aval.sharding.spec))
+            noise = jax.random.uniform(self.make_rng("noise"))
+            scale = self.param("scale", linen.initializers.normal(), (1,))
+            output = carry * x + noise * scale + other
+            return (output, output) if kind == "scan" else output
+
+    return Body
+
+
 @requirement(
     "transformations/equals-jax/lifts-of-linen[sharded]",
     must_reach=("vmap", "scan", "lanes", "rows", "split", "shared"),
@@ -330,16 +345,7 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
     x = np.arange(64, dtype="float32").reshape(8, 8) / 64
     other = np.float32(2) if whole else np.arange(8, dtype="float32")
     seen = []
-
-    class Body(linen.Module):
-        @linen.compact
-        def __call__(self, carry, x, other):
-            seen.append(entries(x.aval.sharding.spec))
-            noise = jax.random.uniform(self.make_rng("noise"))
-            scale = self.param("scale", linen.initializers.normal(), (1,))
-            output = carry * x + noise * scale + other
-            return (output, output) if kind == "scan" else output
-
+    Body = _noisy(linen, kind, seen)
     rngs = {"params": split, "noise": split}
     if kind == "scan":
         in_axes = (axis, linen.broadcast)

@@ -191,6 +191,10 @@ ENDED = ("run", "jit", "remat", "vmap", "grad", "cond", "run of its maker")
 """The run or lift that is over when a variable is written; the last one makes a part after it."""
 
 
+def _called(part, x):
+    return part(x)
+
+
 @requirement("linen/collections/lost-changes-are-refused", must_reach=ENDED)
 @given(
     ended=st.sampled_from(ENDED), collection=st.sampled_from(["counts", "cache"]),
@@ -215,9 +219,6 @@ def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collect
             counted(self)
             return x.sum()
 
-    def called(part, x):
-        return part(x)
-
     def write():
         if ended == "run of its maker":
             kept[-1].making(X)
@@ -241,9 +242,9 @@ def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collect
                 lifted = getattr(linen, ended)(Part, **(lanes if ended == "vmap" else {}))
                 lifted(name="part")(x)
             elif ended == "grad":
-                linen.grad(called, Part(name="part"), x)
+                linen.grad(_called, Part(name="part"), x)
             else:
-                linen.cond(x.sum() > 0, called, called, Part(name="part"), x)
+                linen.cond(x.sum() > 0, _called, _called, Part(name="part"), x)
             refused(write)
             return None
 

@@ -3,6 +3,8 @@
 The oracles are JAX's own gradient of the arrays in the container, and a loop in Python.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -148,6 +150,19 @@ def test_a_carried_object_may_hold_bare_arrays(transforms, nnx, parts, changed, 
     assert not difference, f"loop and scan: {difference}"
 
 
+def _container(nnx, form, parts, number):
+    """A container of objects, arrays and numbers, which `number` makes."""
+    found = []
+    for n, part in enumerate(parts, 1):
+        array = jnp.arange(n, n + 2, dtype="float32")
+        if alike(part, "object"):
+            found.append(classes(nnx)["Node"]())
+            found[-1].a = nnx.Param(array)
+        else:
+            found.append(array if alike(part, "array") else number(n / 2))
+    return CONTAINERS[form](found)
+
+
 @requirement(
     "transformations/equals-jax/scan-of-objects",
     must_reach=(*CONTAINERS, *HELD, "changed", "reverse", "written"),
@@ -173,16 +188,7 @@ def test_a_container_of_objects_and_arrays_may_be_carried(
     for name in (form, *parts, *[name for name, is_so in named.items() if is_so]):
         reached(name)
 
-    def made(number):
-        found = []
-        for n, part in enumerate(parts, 1):
-            array = jnp.arange(n, n + 2, dtype="float32")
-            if alike(part, "object"):
-                found.append(classes(nnx)["Node"]())
-                found[-1].a = nnx.Param(array)
-            else:
-                found.append(array if alike(part, "array") else number(n / 2))
-        return CONTAINERS[form](found)
+    made = functools.partial(_container, nnx, form, parts)
 
     def step(container, x):
         found = [*container.values()] if form == "dict" else [*container]

@@ -1,0 +1,119 @@
+"""The optimizer of objects: OBJ-7.
+
+The oracle is `optax`, on the values of the parameters.
+"""
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.graphs import classes, differences, nodes
+from scutch.lawkit.domain import import_or_leave
+from scutch.lawkit.equality import alike
+from scutch.lawkit.marks import options, reached, requirement
+
+
+def _model(nnx, tied):
+    """A module that holds another, with variables of whole numbers.
+
+    Args:
+      nnx: The namespace of objects.
+      tied: Whether the inner module holds the parameter of the outer one.
+    """
+    own = classes(nnx)
+
+    def variable(kind, first):
+        return own[kind](np.arange(first, first + 2, dtype="float32"))
+
+    root, root.c = own["Node"](), own["Branch"]()
+    root.a, root.b = variable("Param", 1), variable("BatchStat", 2)
+    root.c.a, root.c.b = root.a if tied else variable("Scale", 3), variable("Count", 0)
+    return root
+
+
+def _pairs(nnx, one, other):
+    """The nodes of two isomorphic objects, in pairs."""
+    return list(zip(nodes(nnx, one), nodes(nnx, other), strict=True))
+
+
+def _scaled(optax):
+    """A transformation whose `update` takes a further argument."""
+
+    def update(updates, state, params=None, *, scale, **_):
+        return jax.tree.map(lambda update: -scale * update, updates), state
+
+    return optax.GradientTransformationExtraArgs(lambda _: optax.EmptyState(), update)
+
+
+TRANSFORMATIONS = {
+    "sgd": lambda optax: optax.sgd(0.5),
+    "momentum": lambda optax: optax.sgd(0.5, momentum=0.5),
+    "adam": lambda optax: optax.adam(0.5),
+    "scaled": lambda optax: _scaled(optax),
+}
+OPTIMIZED = {
+    "Param": lambda nnx: nnx.Param,
+    "BatchStat": lambda nnx: nnx.BatchStat,
+    "either": lambda nnx: nnx.Any(nnx.Param, nnx.BatchStat),
+}
+
+
+@requirement(
+    "objects/optimizer/update-equals-optax", must_reach=(*TRANSFORMATIONS, *OPTIMIZED, "keywords")
+)
+@options("nnx.Variable.out_sharding")
+@given(
+    name=st.sampled_from(list(TRANSFORMATIONS)),
+    wanted=st.sampled_from(list(OPTIMIZED)),
+    steps=st.lists(st.sampled_from([1.0, -2.0]), max_size=2),
+    tied=st.booleans(), keywords=st.booleans(),
+)  # fmt: skip
+def test_the_optimizer_computes_what_optax_computes(
+    transforms, nnx, name, wanted, steps, tied, keywords
+):
+    """After any number of updates the model's parameters and the optimizer's state are those that
+    `optax` computes, in the same variables; these have the names of the parameters. Further
+    arguments of an update reach the transformation.
+    """
+    optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
+    reached(name)
+    reached(wanted)
+    chosen, transformation = OPTIMIZED[wanted](nnx), TRANSFORMATIONS[name](optax)
+    expected, model = _model(nnx, tied=tied), _model(nnx, tied=tied)
+    for root in (expected, model):
+        for i, variable in enumerate(v for v in nodes(nnx, root) if isinstance(v, nnx.Variable)):
+            variable.set_metadata(out_sharding=(f"axis_{i}",), eager_sharding=False)
+    pairs = _pairs(nnx, expected, model)
+    if keywords:
+        reached("keywords")
+        optimizer = transforms.Optimizer(model=model, tx=transformation, wrt=chosen)
+    else:
+        optimizer = transforms.Optimizer(model, transformation, wrt=chosen)
+    kept = _kept(nnx, optimizer.opt_state)
+    values = nnx.to_pure_dict(nnx.state(expected, chosen))
+    state = transformation.init(values)
+    for step in steps:
+        further = {"scale": 1.5 + step} if name == "scaled" else {}
+        slopes = jax.tree.map(lambda x: x * step, values)  # noqa: B023  used at once
+        gradients = jax.tree.map(lambda x: x * step, nnx.state(model, chosen))  # noqa: B023
+        updates, state = transformation.update(slopes, state, values, **further)
+        values = optax.apply_updates(values, updates)
+        optimizer.update(model, gradients, **further)
+    nnx.update(expected, values)
+    difference = differences(nnx, expected, model, pairs)
+    assert not difference, f"optax and the optimizer: {difference}"
+    assert alike(jax.tree.leaves(optimizer.opt_state), jax.tree.leaves(state))
+    assert int(optimizer.step.get_value()) == len(steps)
+    after = _kept(nnx, optimizer.opt_state)
+    assert [*map(id, after)] == [*map(id, kept)], f"{kept} before and {after} after"
+    names = [v.get_metadata("out_sharding") for v in _kept(nnx, nnx.state(model, chosen))]
+    found = [v.get_metadata("out_sharding", None) for v in kept]
+    copies = {"sgd": 0, "momentum": 1, "adam": 2, "scaled": 0}[name]
+    assert alike([each for each in found if each is not None], names * copies)
+
+
+def _kept(nnx, tree):
+    """The variables in a tree."""
+    leaves = jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, nnx.Variable))
+    return [each for each in leaves if isinstance(each, nnx.Variable)]
