@@ -35,7 +35,7 @@ class _Claims:
 
     def __init__(self, capabilities):
         """Import the adapter, and keep the namespaces of these capabilities."""
-        from scutch.implementation import load
+        from scutch.loading import load
         from scutch.namespaces import Unclaimed
 
         self._unclaimed = Unclaimed

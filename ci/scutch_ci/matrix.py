@@ -30,7 +30,7 @@ from pathlib import Path
 from packaging.version import Version
 from scutch import catalogue, releases
 from scutch.judging import known, suite
-from scutch.judging.verdicts import Trial
+from scutch.judging.trials import Trial
 from scutch.releases import Finding, Record, changes, digest
 from scutch.report.document import Report, load
 from scutch.report.text import count, publish

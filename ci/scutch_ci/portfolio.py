@@ -30,7 +30,6 @@ import jax
 import jax.numpy as jnp
 from rich.progress import Progress
 from scutch import catalogue
-from scutch.implementation import load
 from scutch.judging import portfolio, profiles, suite
 from scutch.judging.compiled import compiled_once
 from scutch.judging.costs import Memory
@@ -38,6 +37,7 @@ from scutch.judging.isolation import Lost, Runner
 from scutch.judging.portfolio import Choice
 from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
+from scutch.loading import load
 from scutch.report.document import load as load_report
 from scutch.report.text import publish
 

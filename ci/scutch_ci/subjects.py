@@ -23,11 +23,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from scutch.implementation import load
 from scutch.judging import known, suite
 from scutch.judging.changed import calls_noted
 from scutch.judging.isolation import Runner
 from scutch.judging.trying import try_law
+from scutch.loading import load
 
 from scutch_ci.faults import Fault
 
@@ -56,7 +56,7 @@ class Subject:
     """The implementation that faults are planted in.
 
     Args:
-      where: How it is found, as `implementation.load` takes it.
+      where: How it is found, as `loading.load` takes it.
       package: The name of the Python package that holds it.
       root: Its folder.
     """

@@ -19,11 +19,8 @@ if TYPE_CHECKING:
         ModelTests as ModelTests,
         judge_model as judge_model,
     )
-    from scutch.owners import (
-        BoxTests as BoxTests,
-        Nonconforming as Nonconforming,
-        judge_box as judge_box,
-    )
+    from scutch.owners import BoxTests as BoxTests, judge_box as judge_box
+    from scutch.judgments import Nonconforming as Nonconforming
 
 __version__ = "0.1.0"
 
@@ -32,7 +29,7 @@ _LATE = {
     "Model": "scutch.models",
     "ModelFindings": "scutch.models.testing",
     "ModelTests": "scutch.models.testing",
-    "Nonconforming": "scutch.owners",
+    "Nonconforming": "scutch.judgments",
     "at_most": "scutch.counting",
     "judge_box": "scutch.owners",
     "judge_model": "scutch.models.testing",

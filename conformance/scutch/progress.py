@@ -22,7 +22,7 @@ import jax
 import scutch
 from scutch.implementation import SetupError
 from scutch.judging.run import Run
-from scutch.judging.verdicts import Trial
+from scutch.judging.trials import Trial
 
 KEPT = ("passed", "failed", "skipped")
 

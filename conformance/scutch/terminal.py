@@ -24,7 +24,8 @@ from scutch.judging.readable import quoted, shortened
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
 from scutch.judging.shards import Shard
-from scutch.judging.verdicts import FIXED_UPSTREAM, NO_COST, Counterexample, Ruling, summarize
+from scutch.judging.trials import NO_COST, Counterexample
+from scutch.judging.verdicts import FIXED_UPSTREAM, Ruling, summarize
 from scutch.releases import Finding, summary
 from scutch.releases import changes as upgrades
 from scutch.report import Environment, Outcome, Part, Product, Report, suite

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import pytest
 from scutch.judging import compiled, costs
-from scutch.judging.verdicts import Cost, Trial
+from scutch.judging.trials import Cost, Trial
 
 ROOT = Path(__file__).parents[2]
 LAW = ("--requirement", "LIN-9a", "--examples", "8", "--no-traces")

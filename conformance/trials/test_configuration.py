@@ -9,7 +9,7 @@ from scutch import catalogue, configuration
 from scutch.implementation import SetupError
 from scutch.judging.run import settle
 from scutch.judging.verdicts import Ruling
-from scutch.plugin import add_options
+from scutch.options import add_options
 from scutch.report import load
 
 AXES = "metadata/box-axes"

@@ -7,7 +7,7 @@ import pytest
 from scutch import catalogue
 from scutch.judging import known
 from scutch.judging.scripts import script_of
-from scutch.judging.verdicts import Counterexample
+from scutch.judging.trials import Counterexample
 from scutch.report import Environment, Outcome, Product, Report
 from scutch.report.document import write
 from scutch_ci import docs, links, pages

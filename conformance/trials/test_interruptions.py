@@ -8,16 +8,16 @@ import os
 import signal
 import sys
 import time
-import types
 import uuid
 
 import pytest
-from scutch import catalogue, plugin
+from scutch import catalogue, rulings
+from scutch.judging.executor import Executor
 from scutch.judging.interruptions import Interrupted, heeded
 from scutch.judging.isolation import Lost
 from scutch.judging.run import settle
 from scutch.judging.suite import laws
-from scutch.judging.verdicts import Counterexample, Trial
+from scutch.judging.trials import Counterexample, Trial
 from trials.commands import begin, ended, variables, warm_process
 from trials.test_killed_judge import MARK, awaited, processes
 
@@ -133,17 +133,13 @@ def test_only_the_first_signal_interrupts_and_an_ignored_one_does_not():
 
 @pytest.fixture
 def judge():
-    """A judge whose laws of two requirements are broken, one of which needs the other."""
+    """An executor, and trials of the laws of two requirements, one of which needs the other."""
     run = settle("reference", isolate=False, patterns=(ROOT_CAUSE, CONSEQUENCE))
-    printed = []
-    reporter = types.SimpleNamespace(ensure_newline=lambda: None, write_line=printed.append)
-    manager = types.SimpleNamespace(get_plugin=lambda name: reporter)
-    option = types.SimpleNamespace(capture="fd")
-    made = plugin.Judge(run, types.SimpleNamespace(option=option, pluginmanager=manager), True)
+    trials = []
     for law in (law for law in laws() if law.requirement in (ROOT_CAUSE, CONSEQUENCE)):
         found = Counterexample(law.name, f"{law.name}()", "broken")
-        made.trials.append(Trial(law.name, law.requirement, "failed", 1, counterexample=found))
-    return made, printed
+        trials.append(Trial(law.name, law.requirement, "failed", 1, counterexample=found))
+    return Executor(run, isolate=True), trials
 
 
 def _hang(request, timeout):
@@ -154,14 +150,15 @@ def _hang(request, timeout):
 
 @pytest.mark.nightly
 def test_broken_laws_are_tried_again_for_a_limited_time(judge, monkeypatch):
-    made, printed = judge
-    monkeypatch.setattr(plugin, "RETRYING", 0.5)
+    made, trials = judge
+    printed = []
+    monkeypatch.setattr(rulings, "RETRYING", 0.5)
     made.runner.ask = _hang
     rows = [row for row in catalogue.load() if row.id in (ROOT_CAUSE, CONSEQUENCE)]
     started = time.monotonic()
-    rulings = made.rule_with_retries(rows)
+    found = rulings.with_retries(made, rows, trials, say=printed.append)
     assert time.monotonic() - started < 20
-    assert {ruling.verdict for ruling in rulings} == {"failed"}
-    broken = sum(trial.requirement == CONSEQUENCE for trial in made.trials)
+    assert {ruling.verdict for ruling in found} == {"failed"}
+    broken = sum(trial.requirement == CONSEQUENCE for trial in trials)
     assert printed[0].startswith(f"trying again {broken} broken law")
     assert printed[1].startswith("no more are tried again after 0.5 s")

@@ -11,8 +11,8 @@ import textwrap
 import time
 
 import pytest
-from scutch.implementation import load
 from scutch.judging import job
+from scutch.loading import load
 
 LOSES_A_PROCESS = """
     import os, signal, time

@@ -4,7 +4,7 @@ import functools
 import sys
 
 import pytest
-from scutch.judging.verdicts import Trial
+from scutch.judging.trials import Trial
 from scutch_ci import conformance
 from scutch_ci import test as checks
 from scutch_ci.waiting import waiting

@@ -10,12 +10,14 @@ import pytest
 import scutch
 from scutch import Implementation, cli, flax_shaped
 from scutch.catalogue import by_id
-from scutch.implementation import SetupError, check, load
+from scutch.implementation import SetupError
 from scutch.judging import hypothesis_parts, known, suite, ways
 from scutch.judging.known import Known, applicable, parse, toml, with_errors
 from scutch.judging.run import settle
+from scutch.judging.trials import Trial
 from scutch.judging.trying import try_law
-from scutch.judging.verdicts import FIXED_UPSTREAM, Expectation, Trial, exit_code, rule
+from scutch.judging.verdicts import FIXED_UPSTREAM, Expectation, exit_code, rule
+from scutch.loading import check, load
 from scutch_reference import meta
 
 COMMUTE = "metadata/box-values/axes-commute-with-replacing"

@@ -17,16 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scutch import catalogue
 from scutch.adapters.reference import implementation as reference
-from scutch.implementation import check
 from scutch.inputs.boxes import KINDS
 from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Array, Box, Description, Foreign, Mesh
 from scutch.judging import hypothesis_parts, suite
+from scutch.judging.attempt import call_text
+from scutch.judging.choices import check
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import UNASSERTED, Law
-from scutch.judging.trying import call_text, try_law
+from scutch.judging.trials import Trial
+from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
-from scutch.judging.verdicts import Trial, rule, summarize
+from scutch.judging.verdicts import rule, summarize
 from scutch.lawkit.domain import is_installed
 from scutch.strategies import axis_names, box_trees, meshes
 from scutch.strategies.values import DTYPES

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scutch.adapters.draft import draft
 from scutch.catalogue import by_id, plain, select
-from scutch.implementation import Implementation, SetupError, check
+from scutch.implementation import Implementation, SetupError
 from scutch.judging import suite
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
+from scutch.loading import check
 from scutch.namespaces import Namespace, Unclaimed, UnclaimedOption
 from scutch_reference import logical
 

@@ -13,7 +13,7 @@ from scutch.catalogue import current
 from scutch.implementation import SetupError, flax_shaped
 from scutch.inputs.calls import parse_call
 from scutch.judging import known
-from scutch.judging.verdicts import Counterexample, Trial
+from scutch.judging.trials import Counterexample, Trial
 from scutch.namespaces import OPTIONS, Unclaimed
 from scutch.releases import Finding, NotRecorded, Record, changes, digest, summary
 from scutch.reproduce import upgrades

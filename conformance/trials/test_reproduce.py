@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from scutch import cli, reproduce
-from scutch.implementation import load
 from scutch.judging import known, scripts
+from scutch.loading import load
 from scutch.reproduce import layout
 
 ADDED = (

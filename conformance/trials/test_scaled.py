@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 import scutch
 from scutch.cli import main
-from scutch.implementation import find
+from scutch.loading import find
 from trials.test_readme import blocks
 
 SOURCE = dict(blocks("python"))["test_my_box.py"]

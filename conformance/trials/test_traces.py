@@ -16,9 +16,8 @@ from jax import lax
 from jax.experimental import io_callback
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scutch import catalogue
-from scutch.engine import traces
+from scutch.engine import forms
 from scutch.engine.traces import form, traced
-from scutch.implementation import load
 from scutch.judging import suite
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
@@ -26,6 +25,7 @@ from scutch.lawkit import agreement
 from scutch.lawkit.agreement import compare_routes, comparing
 from scutch.lawkit.domain import THE_JUDGE, JudgeAtFault
 from scutch.lawkit.equality import assert_close
+from scutch.loading import load
 
 X = np.arange(4, dtype="float32")
 N = np.arange(4, dtype="int32")
@@ -237,21 +237,21 @@ UNLIKE = {
 """Two functions that are two programs, and their argument; or a tuple of one for each."""
 
 
-def forms(one, other, argument):
+def both_forms(one, other, argument):
     pair = argument if isinstance(argument, tuple) else (argument, argument)
     return form(traced(one, pair[0])), form(traced(other, pair[1]))
 
 
 @pytest.mark.parametrize("case", ALIKE)
 def test_one_program_has_one_form(case):
-    one, other = forms(*ALIKE[case])
+    one, other = both_forms(*ALIKE[case])
     assert one == other
     assert hash(one) == hash(other)
 
 
 @pytest.mark.parametrize("case", UNLIKE)
 def test_two_programs_have_two_forms(case):
-    one, other = forms(*UNLIKE[case])
+    one, other = both_forms(*UNLIKE[case])
     assert one != other
 
 
@@ -266,9 +266,9 @@ def test_a_function_has_one_form_however_often_it_is_traced(case):
 # ---------------------------------------------------------------- forms that drop too much
 
 described, put, constant, parameter = (
-    traces._described, traces._Graph._put, traces._constant, traces._parameter,
+    forms._described, forms._Graph._put, forms._constant, forms._parameter,
 )  # fmt: skip
-SAYS_NOTHING = traces._SAY_NOTHING
+SAYS_NOTHING = forms._SAY_NOTHING
 
 
 def without_sharding(value):
@@ -276,7 +276,7 @@ def without_sharding(value):
 
 
 def without_bodies(value):
-    return type(value) if isinstance(value, traces.ClosedJaxpr) else parameter(value)
+    return type(value) if isinstance(value, forms.ClosedJaxpr) else parameter(value)
 
 
 def without_parameters(equation):
@@ -292,7 +292,7 @@ def in_any_order(graph, equation, operands):
     return put(graph, equation, sorted(operands, key=repr))
 
 
-def as_if_free(graph, outputs, written=traces._Graph.written):
+def as_if_free(graph, outputs, written=forms._Graph.written):
     graph.kept = []
     return written(graph, outputs)
 
@@ -332,7 +332,7 @@ COARSE = {
 
 
 def is_called_equal(case):
-    one, other = forms(*UNLIKE[case])
+    one, other = both_forms(*UNLIKE[case])
     return one == other
 
 
@@ -341,8 +341,8 @@ def test_a_form_that_drops_too_much_is_caught(monkeypatch, omission):
     name, planted, case = COARSE[omission]
     assert not is_called_equal(case)
     if name == "_Itself.__eq__":
-        monkeypatch.setattr(traces._Itself, "__hash__", lambda value: 0)
-    monkeypatch.setattr(f"scutch.engine.traces.{name}", planted)
+        monkeypatch.setattr(forms._Itself, "__hash__", lambda value: 0)
+    monkeypatch.setattr(f"scutch.engine.forms.{name}", planted)
     assert is_called_equal(case), "the trial would not notice: plant it elsewhere"
 
 
@@ -375,7 +375,7 @@ def test_routes_that_differ_fail_the_law():
 
 
 def test_a_form_that_drops_too_much_is_a_fault_of_the_judge(monkeypatch):
-    monkeypatch.setattr(traces, "_literal", lambda literal: ("constant",))
+    monkeypatch.setattr(forms, "_literal", lambda literal: ("constant",))
     monkeypatch.setattr(agreement, "RUN_OF_EQUAL", 1)
     with pytest.raises(JudgeAtFault, match=THE_JUDGE):
         compare_routes(lambda x: x * 2, lambda x: x * 3, (X,), assert_close)

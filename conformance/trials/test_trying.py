@@ -25,10 +25,11 @@ from hypothesis.errors import Unsatisfiable
 from scutch.implementation import Implementation
 from scutch.inputs.descriptions import Array, Box
 from scutch.judging import hypothesis_parts, isolation, suite
+from scutch.judging.attempt import mixed
 from scutch.judging.hypothesis_parts import Diverted
 from scutch.judging.isolation import Channel, Closed, Runner
 from scutch.judging.suite import Law
-from scutch.judging.trying import mixed, try_law
+from scutch.judging.trying import try_law
 from scutch.lawkit.domain import (
     THE_JUDGE,
     assume,

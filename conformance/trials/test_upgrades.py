@@ -6,7 +6,8 @@ import textwrap
 import pytest
 from scutch import cli
 from scutch.releases import interface, programs, records
-from scutch.releases.interface import Interface, compare, history_text, of_text
+from scutch.releases.interface import Interface, history_text, of_text
+from scutch.releases.interface_changes import compare
 from scutch.upgrades.code import of_source
 from scutch.upgrades.findings import find, releases_of
 from scutch.upgrades.report import FORMATS

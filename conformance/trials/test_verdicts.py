@@ -9,16 +9,8 @@ from scutch.catalogue import Requirement, by_id, load, select
 from scutch.catalogue.index import laws_of
 from scutch.implementation import SetupError
 from scutch.judging.faults import of_one_fault
-from scutch.judging.verdicts import (
-    VERDICTS,
-    Counterexample,
-    Expectation,
-    Ruling,
-    Trial,
-    exit_code,
-    rule,
-    summarize,
-)
+from scutch.judging.trials import Counterexample, Trial
+from scutch.judging.verdicts import VERDICTS, Expectation, Ruling, exit_code, rule, summarize
 
 META = ("meta",)
 

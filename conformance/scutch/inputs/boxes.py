@@ -33,16 +33,8 @@ CROSSING = ("Plain", "Portable")
 """The foreign classes that can cross the bridge, whose value is in a field `value`."""
 
 
-@functools.lru_cache(maxsize=32)
-def foreign(base: type) -> Mapping[str, type]:
-    """The foreign box classes over one implementation's `AxisMetadata`, by name.
-
-    Args:
-      base: `AxisMetadata` of the implementation under judgment.
-
-    Returns:
-      The classes in `KINDS` and `CROSSING`; the same ones for the same base.
-    """
+def _named(base: type) -> Any:
+    """The base of the foreign classes, over `AxisMetadata` of an implementation."""
 
     class Named(base):  # type: ignore[misc]
         """The base of the foreign classes, which keeps a name for each axis, and adds axes."""
@@ -74,13 +66,28 @@ def foreign(base: type) -> Mapping[str, type]:
                 raise KeyError(f"no {PARTITION_NAME!r} in {dict(params)} for {self}")
             return params[PARTITION_NAME]
 
+    return Named
+
+
+@functools.lru_cache(maxsize=32)
+def foreign(base: type) -> Mapping[str, type]:
+    """The foreign box classes over one implementation's `AxisMetadata`, by name.
+
+    Args:
+      base: `AxisMetadata` of the implementation under judgment.
+
+    Returns:
+      The classes in `KINDS` and `CROSSING`; the same ones for the same base.
+    """
+    Named: Any = _named(base)
+
     @dataclass(frozen=True)
-    class Wrapped(Named):
+    class Wrapped(Named):  # type: ignore[misc]
         payload: Any
         names: tuple[Any, ...]
 
     @dataclass(frozen=True)
-    class Annotated(Named):
+    class Annotated(Named):  # type: ignore[misc]
         payload: Any
         names: tuple[Any, ...]
         unit: str = "metre"
@@ -100,7 +107,7 @@ def foreign(base: type) -> Mapping[str, type]:
         mesh: Any = None
 
     @dataclass(frozen=True)
-    class Plain(Named):
+    class Plain(Named):  # type: ignore[misc]
         value: Any
         names: tuple[Any, ...]
         unit: str = "metre"

@@ -14,7 +14,10 @@ from types import MappingProxyType
 from typing import Any
 
 from scutch.inputs import (
+    described_models,
+    described_objects,
     descriptions,
+    jit_calls,
     linen_calls,
     loops,
     object_calls,
@@ -23,12 +26,20 @@ from scutch.inputs import (
 )
 from scutch.inputs.descriptions import Description
 
-_MODULES = (descriptions, transformations, object_calls, loops, linen_calls, tensor_parallel)
-
 VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
     {
         name: kind
-        for module in _MODULES
+        for module in (
+            descriptions,
+            described_objects,
+            described_models,
+            transformations,
+            jit_calls,
+            object_calls,
+            loops,
+            linen_calls,
+            tensor_parallel,
+        )
         for name, kind in vars(module).items()
         if isinstance(kind, type) and issubclass(kind, Description) and kind is not Description
     }

@@ -21,7 +21,8 @@ import numpy as np
 
 from scutch.inputs import models
 from scutch.inputs.boxes import PARTITION_NAME
-from scutch.inputs.descriptions import Builder, Description, Layer, Model
+from scutch.inputs.described_models import Layer, Model
+from scutch.inputs.descriptions import Builder, Description
 from scutch.inputs.transformations import CARRIED, moved
 from scutch.lawkit.domain import assume
 
@@ -156,8 +157,10 @@ class BuiltLinenCall:
             case "rest" if complete:
                 return {"params": params, True: next(iter(others.values()))}
             case "deny" if complete:
-                rest = next(iter(others.values()))
-                return {self.linen.DenyList("params"): rest, "params": params}
+                return {
+                    self.linen.DenyList("params"): next(iter(others.values())),
+                    "params": params,
+                }
         return axes
 
     # ---------------------------------------------------------------- inputs

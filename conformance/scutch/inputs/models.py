@@ -174,18 +174,9 @@ def annotated(linen: Any, meta: Any, layer: Any, init: Callable[..., Any]) -> Ca
     return lambda *args, **kwargs: kind(init(*args, **kwargs), layer.names)
 
 
-@functools.lru_cache(maxsize=64)
-def classes(linen: Any, meta: Any) -> Mapping[str, type]:
-    """The classes of modules that models are made of, by name.
-
-    They are written over one implementation, and made once for it.
-
-    Args:
-      linen: The implementation's namespace of modules.
-      meta: The implementation's namespace of boxes.
-    """
+def _layers(linen: Any) -> dict[str, type]:
+    """The classes of modules of one layer, by name."""
     compact: Callable[..., Any] = linen.compact
-    draws = linen.initializers.normal(1.0)
 
     class Scale(linen.Module):  # type: ignore[misc]
         """Multiplies each column by a parameter."""
@@ -246,29 +237,70 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
             self.sow("intermediates", "seen", x)
             return x
 
-    def part(layer: Any, width: int, train: bool, **name: str) -> Any:
-        """The module of a `Layer` or a `Lift`, named by `name` or by class and count."""
-        if layer.kind in LIFTS:
-            return Lift(layer, width, train, **name)
-        init = annotated(linen, meta, layer, draws)
-        match layer.kind:
-            case "Dense":
-                return linen.Dense(width, kernel_init=init, **name)
-            case "LayerNorm":
-                return linen.LayerNorm(evaluation.EPSILON, scale_init=init, **name)
-            case "BatchNorm":
-                numbers = {"momentum": evaluation.MOMENTUM, "epsilon": evaluation.EPSILON}
-                return linen.BatchNorm(not train, **numbers, scale_init=init, **name)
-            case "Dropout":
-                return linen.Dropout(0.5, deterministic=not train, **name)
-            case "Counter":
-                zeros = annotated(linen, meta, layer, linen.initializers.zeros)
-                return Counter(zeros, train, **name)
-            case "Sow":
-                return Sow(**name)
-        return {"Scale": Scale, "Mix": Mix, "Shift": Shift, "Place": Place}[layer.kind](
-            init, **name
-        )
+    return {kind.__name__: kind for kind in (Scale, Mix, Shift, Place, Counter, Sow)}
+
+
+def _part(
+    linen: Any, meta: Any, own: Mapping[str, Any], layer: Any, width: int, train: bool, **name: str
+) -> Any:
+    """The module of a `Layer` or a `Lift`, named by `name` or by class and count."""
+    if layer.kind in LIFTS:
+        return own["Lift"](layer, width, train, **name)
+    init = annotated(linen, meta, layer, linen.initializers.normal(1.0))
+    match layer.kind:
+        case "Dense":
+            return linen.Dense(width, kernel_init=init, **name)
+        case "LayerNorm":
+            return linen.LayerNorm(evaluation.EPSILON, scale_init=init, **name)
+        case "BatchNorm":
+            numbers = {"momentum": evaluation.MOMENTUM, "epsilon": evaluation.EPSILON}
+            return linen.BatchNorm(not train, **numbers, scale_init=init, **name)
+        case "Dropout":
+            return linen.Dropout(0.5, deterministic=not train, **name)
+        case "Counter":
+            zeros = annotated(linen, meta, layer, linen.initializers.zeros)
+            return own["Counter"](zeros, train, **name)
+        case "Sow":
+            return own["Sow"](**name)
+    return own[layer.kind](init, **name)
+
+
+def _lifts(linen: Any, repeated: Any, mapped: Any) -> type:
+    """The class of modules that repeat a stack of layers, or map over copies of it."""
+
+    class Lift(linen.Module):  # type: ignore[misc]
+        """Layers that `scan` repeats, or copies of them that `vmap` maps, whose mean is taken."""
+
+        lift: Any
+        width: int
+        train: bool
+
+        @linen.compact  # type: ignore[untyped-decorator]
+        def __call__(self, x: Any) -> Any:
+            fields = self.lift.layers, self.width, self.train
+            options = lift_options(self.lift)
+            if self.lift.kind == "scan":
+                loop = linen.scan(repeated, length=self.lift.length, **options)
+                return loop(*fields, name="lifted")(x, None)[0]
+            copies = linen.vmap(mapped, in_axes=None, axis_size=self.lift.length, **options)
+            return copies(*fields, name="lifted")(x).mean(0)
+
+    return Lift
+
+
+@functools.lru_cache(maxsize=64)
+def classes(linen: Any, meta: Any) -> Mapping[str, type]:
+    """The classes of modules that models are made of, by name.
+
+    They are written over one implementation, and made once for it.
+
+    Args:
+      linen: The implementation's namespace of modules.
+      meta: The implementation's namespace of boxes.
+    """
+    compact: Callable[..., Any] = linen.compact
+    found: dict[str, type] = _layers(linen)
+    part = functools.partial(_part, linen, meta, found)
 
     class Stack(linen.Module):  # type: ignore[misc]
         """Layers, one after the other, in the compact form, named by class and count."""
@@ -317,25 +349,9 @@ def classes(linen: Any, meta: Any) -> Mapping[str, type]:
                 x = part(layer, self.width, self.train)(x)
             return x, None
 
-    class Lift(linen.Module):  # type: ignore[misc]
-        """Layers that `scan` repeats, or copies of them that `vmap` maps, whose mean is taken."""
-
-        lift: Any
-        width: int
-        train: bool
-
-        @compact
-        def __call__(self, x: Any) -> Any:
-            fields = self.lift.layers, self.width, self.train
-            options = lift_options(self.lift)
-            if self.lift.kind == "scan":
-                loop = linen.scan(ScanBody, length=self.lift.length, **options)
-                return loop(*fields, name="lifted")(x, None)[0]
-            copies = linen.vmap(Stack, in_axes=None, axis_size=self.lift.length, **options)
-            return copies(*fields, name="lifted")(x).mean(0)
-
-    found = (Scale, Mix, Shift, Place, Counter, Sow, Stack, Named, SetUp, ScanBody, Lift)
-    return MappingProxyType({kind.__name__: kind for kind in found})
+    Lift = _lifts(linen, ScanBody, Stack)
+    found |= {kind.__name__: kind for kind in (Stack, Named, SetUp, ScanBody, Lift)}
+    return MappingProxyType(found)
 
 
 def lift_options(lift: Any) -> dict[str, Any]:

@@ -219,8 +219,7 @@ def looped(
             parts = list(returned) if isinstance(out_axes, tuple) else [returned]
             if len(parts) != len(ends):
                 raise ValueError(f"out_axes={out_axes} for {parts}")
-            after = parts.pop(ends.index(CARRIED)) if carried is not None else None
-            return after, parts
+            return parts.pop(ends.index(CARRIED)) if carried is not None else None, parts
 
         start = None if carried is None else arguments[carried]
         last, stacked = jax.lax.scan(step, start, sliced, **options)

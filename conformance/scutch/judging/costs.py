@@ -14,7 +14,7 @@ from pathlib import Path
 
 import jax
 
-from scutch.judging.verdicts import Cost
+from scutch.judging.trials import Cost
 
 MUCH = 600 << 20
 """Bytes of memory beyond which a process clears JAX's caches."""

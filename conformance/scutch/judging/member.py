@@ -13,13 +13,14 @@ import json
 import sys
 from typing import Any
 
-from scutch.implementation import Implementation, load
+from scutch.implementation import Implementation
 from scutch.inputs.calls import parse_call
 from scutch.judging import job, suite
 from scutch.judging.exchange import Exchange
 from scutch.judging.profiles import prepare_devices
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
+from scutch.loading import load
 
 
 def lead(exchange: Exchange, implementation: Implementation, request: Any, *, changed: str) -> Any:

@@ -7,49 +7,30 @@ name, version and claims. The `Run` that it returns is plain data, the same in e
     run.version, run.claims, len(run.requirements)
 """
 
-import contextlib
 import functools
-import math
-import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import jax
 
 from scutch import catalogue
-from scutch.implementation import Implementation, SetupError, known_names, load
-from scutch.inputs.calls import NotACall, parse_call
-from scutch.judging import (
-    changed,
-    compiled,
-    hypothesis_parts,
-    isolation,
-    known,
-    portfolio,
-    profiles,
-    shards,
-    suite,
-)
+from scutch.implementation import Implementation, SetupError
+from scutch.judging import changed, compiled, known, portfolio, profiles, shards, suite
 from scutch.judging.causes import Cause
+from scutch.judging.choices import check, known_failures, skipped
 from scutch.judging.jax_parts import backends_are_started
-from scutch.judging.readable import label, line
-from scutch.judging.settings import check_devices, check_settings, devices_asked_for
+from scutch.judging.probe import probe
+from scutch.judging.settings import check_settings
 from scutch.judging.verdicts import Expectation, Ruling
+from scutch.loading import known_names
 
-_PROBE_TIMEOUT = 300.0
 _START = 5.0
 """Seconds that a run takes besides its laws: to import JAX, the implementation and the laws."""
-_PROCESSES = (1, 2, 4, 8)
 _ADAPTERS = "scutch.adapters."
 """The beginning of the module name of every adapter that comes with the suite."""
-
-_NO_DEVICE = "JAX finds no device of it; expected one of this machine's, or cpu"
-_LAST_WORDS = 500
-"""Characters that are shown of the last output of a process that ended."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +227,7 @@ def settle(
     """Check every choice and find the implementation.
 
     Args:
-      where: How the implementation is found, as `implementation.load` takes it.
+      where: How the implementation is found, as `loading.load` takes it.
       profile: The name of a profile.
       examples: Inputs for each law, at least 1; the profile's where left out.
       seed: Of the search; the profile's where left out.
@@ -289,33 +270,15 @@ def settle(
             "JAX", "it has looked for devices already, so that laws cannot be tried in processes "
             "of their own; expected that no plugin and no conftest.py uses JAX, or --in-process",
         )  # fmt: skip
-    _one_of("--profile", profile, profiles.PROFILES)
-    _one_of("--level", level, catalogue.LEVELS)
-    if examples is not None and examples < 1:
-        raise SetupError(f"--examples {examples}", "expected at least 1")
-    if timeout is not None and not 0 < timeout < math.inf:
-        raise SetupError(f"--law-timeout {timeout:g}", "expected a number of seconds above 0")
-    if seed is not None and seed < 0:
-        raise SetupError(f"--seed {seed}", "expected a number from 0")
-    if processes is not None and processes not in _PROCESSES:
-        expected = f"expected one of {', '.join(map(str, _PROCESSES))}"
-        raise SetupError(f"--processes {processes}", expected)
+    check(
+        profile=profile, level=level, examples=examples, seed=seed, timeout=timeout, within=within,
+        processes=processes, edition=edition, shard=shard, replay=replay,
+    )  # fmt: skip
     if launched and not patterns:
         patterns = ("processes",)
     if patterns:
         catalogue.select(patterns)
-    editions = {one.since for one in catalogue.load()}
-    if edition and edition not in editions:
-        expected = f"expected one of {', '.join(sorted(editions, key=catalogue.edition))}"
-        raise SetupError(f"--edition {edition!r}", expected)
-    if within is not None and not 0 < within < math.inf:
-        raise SetupError(f"--within {within:g}", "expected a time above 0, such as 30s or 5m")
-    if replay:
-        try:
-            parse_call(replay)
-        except NotACall as error:
-            raise SetupError("--replay", str(error)) from None
-    entries = [e for file in known_files or ("shipped",) for e in _known(file)]
+    entries = [e for file in known_files or ("shipped",) for e in known_failures(file)]
     chosen = profiles.PROFILES[profile]
     budget = chosen.seconds if within is None else max(1.0, within - _START) * workers
     if (within is None and (patterns or examples is not None or since)) or replay:
@@ -324,14 +287,9 @@ def settle(
         examples = chosen.examples
     if timeout is None:
         timeout = chosen.timeout * max(1, examples / chosen.examples)
-    if shard and seed is None and chosen.seed is None:
-        raise SetupError(
-            f"--shard {shard}", f"profile {profile} draws a new seed for each run; expected --seed "
-            "with one number for all shards",
-        )  # fmt: skip
     if seed is None:
         seed = profiles.fresh_seed() if chosen.seed is None else chosen.seed
-    found = _probe(where, isolate=isolate)
+    found = probe(where, isolate=isolate)
     release = (found["name"], found["version"])
     told = [(name, found["version"]) for name in known_files if name in known.shipped_names()]
     upstream = [tuple(found["upstream"])] if found["upstream"] else told[:1]
@@ -358,7 +316,7 @@ def settle(
         compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
         shard=str(shards.Shard.parse(shard)) if shard else "", code=found["code"],
         offers=tuple(found["offers"]), until=begun + within if within else 0.0,
-        skipped=dict(_skipped(skip)), edition=edition, first=dict(first),
+        skipped=dict(skipped(skip)), edition=edition, first=dict(first),
     )  # fmt: skip
     if since:
         run = _affected(run, since)
@@ -377,15 +335,6 @@ def _affected(run: Run, since: str) -> Run:
     return replace(run, chosen=chosen, since=since, why=why)
 
 
-def _skipped(skip: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The requirements that are skipped, each with its reason."""
-    for entry in skip:
-        pattern, colon, reason = entry.partition(":")
-        if not colon or not reason.strip():
-            raise SetupError(f"--skip {entry!r}", "expected PATTERN: REASON")
-        yield from ((one.id, reason.strip()) for one in catalogue.select([pattern.strip()]))
-
-
 def _shortened(run: Run, seconds: float) -> Run:
     """The run of the claimed requirements that find the most faults in some CPU seconds.
 
@@ -401,87 +350,3 @@ def _shortened(run: Run, seconds: float) -> Run:
 
 def _several(parts: Collection[str]) -> str:
     return "; ".join(sorted(parts)) or "nothing else"
-
-
-def _one_of(option: str, value: str, choices: Any) -> None:
-    if value not in choices:
-        raise SetupError(f"{option} {value!r}", f"expected one of {', '.join(choices)}")
-
-
-def _known(file: str) -> tuple[known.Known, ...]:
-    match file:
-        case "shipped":
-            return known.shipped()
-        case "none":
-            return ()
-        case name if name in known.shipped_names():
-            return tuple(entry for entry in known.shipped() if entry.implementation == name)
-    entries = known.read(Path(file))
-    for entry in entries:
-        law = suite.named(entry.test)
-        if law is not None and not law.takes(entry.witness):
-            # The suite was edited since: such a call would break every implementation.
-            raise SetupError(
-                f"known failures {entry.place}",
-                f"{law.name} takes the inputs {', '.join(law.inputs)}, and the witness is "
-                f"{entry.witness}; expected a call of today's law",
-            )
-    return entries
-
-
-def _probe(where: str, *, isolate: bool) -> dict[str, Any]:
-    """Name, version, claims, platform and devices, found out in a process of its own.
-
-    The collecting process must not import an implementation: that may start threads, or end it.
-
-    Raises:
-      SetupError: The import fails, ends its process or is refused.
-    """
-    if not isolate:
-        answer = _inspect(where)
-    else:
-        with (
-            tempfile.TemporaryDirectory(prefix="scutch-", ignore_cleanup_errors=True) as folder,
-            contextlib.closing(isolation.Runner(_inspect, folder=folder)) as runner,
-        ):  # fmt: skip
-            answer = runner.ask(where, _PROBE_TIMEOUT)
-    if isinstance(answer, isolation.Lost):
-        words = line(answer.output.strip())[-_LAST_WORDS:]
-        said = f"; its last words: {words}" if words else ""
-        raise SetupError(f"implementation {where!r}", f"importing it failed: {answer.reason}{said}")
-    if "refused" in answer:
-        raise SetupError(*answer["refused"])
-    return answer
-
-
-def _inspect(where: str) -> dict[str, Any]:
-    setter, asked_for = f"implementation {where!r}", devices_asked_for()
-    try:
-        found = load(where)
-        check_settings(setter)
-        check_devices(setter, asked_for)
-    except SetupError as error:
-        return {"refused": [error.subject, error.problem]}
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raised = hypothesis_parts.describe(error)
-        return {"refused": [setter, f"importing it raised {raised}"]}
-    asked = profiles.asked_platform()
-    try:
-        devices = jax.devices()
-    except (RuntimeError, AssertionError) as error:  # JAX asserts that it found a device
-        return {"refused": [f"--platform {asked}", str(error) or _NO_DEVICE]}
-    if devices[0].platform == "cpu" != asked:  # JAX leaves out `cuda` where it sees no NVIDIA GPU
-        return {"refused": [f"--platform {asked}", _NO_DEVICE]}
-    return {
-        "name": label(found.name),
-        "version": label(found.version),
-        "upstream": found.upstream,
-        "claims": found.claims,
-        "offers": found.offers,
-        "platform": devices[0].platform,
-        "devices": len(devices),
-        "kind": devices[0].device_kind,
-        "code": compiled.content(),
-    }

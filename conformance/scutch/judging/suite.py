@@ -22,10 +22,11 @@ import pytest
 
 from scutch import laws as shipped
 from scutch.catalogue import by_id, current, index, variant
-from scutch.implementation import Implementation, SetupError, load
+from scutch.implementation import Implementation, SetupError
 from scutch.inputs.calls import parse_call
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
+from scutch.loading import load
 from scutch.namespaces import CAPABILITIES
 
 SUBJECT = "subject"

@@ -16,11 +16,11 @@ import subprocess
 import sys
 from typing import Any
 
-from scutch.implementation import load
 from scutch.inputs.subjects import remaining
 from scutch.judging.isolation import Channel, Closed
 from scutch.judging.profiles import prepare_devices
 from scutch.lawkit.domain import Untried
+from scutch.loading import load
 
 READY = "ready"
 _START_SECONDS = 120.0
@@ -58,7 +58,7 @@ class Unasserted:
         """Start nothing yet.
 
         Args:
-          where: How that process finds the implementation, as `implementation.load` takes it.
+          where: How that process finds the implementation, as `loading.load` takes it.
         """
         self._where, self._folder = where, os.getcwd()
         self._channel: Channel | None = None
@@ -91,8 +91,7 @@ class Unasserted:
                 self.close()
                 raise Untried("the process without assertions could not be started") from None
         self._channel.send([subject, names, index, name])
-        left = self._channel.receive()
-        return _tuples(left)  # type: ignore[no-any-return]
+        return _tuples(self._channel.receive())  # type: ignore[no-any-return]
 
     def _start(self) -> Channel:
         here, there = Channel.pair()

@@ -22,7 +22,7 @@ from typing import Any
 import scutch
 from scutch.judging import hypothesis_parts, leaving
 from scutch.judging.readable import inert, line, without_folders
-from scutch.judging.verdicts import head
+from scutch.judging.trials import head
 
 _HOME = str(Path(scutch.__file__).parent)
 _WORD = re.compile("[A-Za-z']+[.,:;]?")
@@ -114,8 +114,7 @@ def _is_of_library(module: Any) -> bool:
 
 def _first_words(message: str) -> str:
     """The words that a message begins with, up to the first that is not of letters alone."""
-    words = itertools.takewhile(_WORD.fullmatch, message.split()[:WORDS])
-    return " ".join(words)
+    return " ".join(itertools.takewhile(_WORD.fullmatch, message.split()[:WORDS]))
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from scutch.adapters.checkpoints import ROUTES
 from scutch.judging.readable import summary
 from scutch.models import annotation_laws, crossing_laws, program, run_laws, unrolled_laws
 from scutch.models.annotations import leaves, shards, spec_of
+from scutch.models.arrays import abstract_of
 from scutch.models.examined import INITIALISATION, Examined
 from scutch.models.findings import Finding, Verdict, read_suppressions, verdict
 from scutch.models.frameworks import NNX, surroundings
@@ -25,7 +26,7 @@ from scutch.models.laws import LAWS, by_id
 from scutch.models.layout import decisions_of
 from scutch.models.model import MeshShape, Model, mesh_text
 from scutch.models.runs import Run, abstract_with_places, run_on
-from scutch.models.training import Placed, abstract_of, fitted, make_mesh
+from scutch.models.training import Placed, fitted, make_mesh
 
 STEPS = 3
 OWN_START = ("placement/the-state-starts-as-annotated", "placement/steps-keep-the-placement")

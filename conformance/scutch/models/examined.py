@@ -16,10 +16,11 @@ from scutch.implementation import SetupError
 from scutch.judging.readable import summary
 from scutch.models import program
 from scutch.models.annotations import Leaf
+from scutch.models.arrays import abstract_of, zeros
 from scutch.models.frameworks import surroundings
 from scutch.models.layout import PARAMETERS, Abstract, abstract, mesh_shapes, pattern, shapes_of
 from scutch.models.model import MeshShape, Model
-from scutch.models.training import Training, abstract_of, input_specs, make_mesh, zeros
+from scutch.models.training import Training, input_specs, make_mesh
 
 INITIALISATION, LOSS = "initialisation", "the loss"
 _NOBODY = ("a name that no axis has", None)

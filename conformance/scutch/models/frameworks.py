@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import jax
 
 from scutch.implementation import Implementation, SetupError
-from scutch.implementation import load as load_implementation
+from scutch.loading import load as load_implementation
 from scutch.models.model import Model
 
 

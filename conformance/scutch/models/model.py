@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scutch.implementation import Implementation, SetupError, find
+from scutch.implementation import Implementation, SetupError
+from scutch.loading import find
 
 MeshShape = Mapping[str, int]
 MEBIBYTE = 2**20

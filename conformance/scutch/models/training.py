@@ -24,18 +24,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scutch.implementation import Implementation, SetupError
 from scutch.lawkit.training import ADAM
 from scutch.models.annotations import decide, is_annotated, is_variable, leaves, spec_of
-from scutch.models.frameworks import (
-    Framework,
-    framework_of,
-    implementation_of,
-    surroundings,
-)
+from scutch.models.arrays import abstract_of, drawn, longer, zeros
+from scutch.models.frameworks import Framework, framework_of, implementation_of, surroundings
 from scutch.models.model import MeshShape, Model, device_count, mesh_text
 
 WHOLE: Any = PartitionSpec()  # type: ignore[no-untyped-call]
-EXTREMES = (0.0, -0.0, 100.0, -100.0, 1e-30)
-INTEGERS = 8
-"""Random inputs of an integer dtype are below this: tokens that every vocabulary has."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +162,7 @@ class Training:
         names = self.model.input_names or [("batch",) for _ in self.model.arguments]
         return tuple(
             jax.tree_util.tree_map(
-                functools.partial(_longer, tuple(each).index("batch"), self.times), value
+                functools.partial(longer, tuple(each).index("batch"), self.times), value
             )
             if "batch" in each
             else value
@@ -191,7 +184,7 @@ class Training:
             return made if isinstance(made, tuple) else (made,)
         random = np.random.default_rng([seed, number])
         return jax.tree_util.tree_map(  # type: ignore[no-any-return]
-            functools.partial(_drawn, random, number == 1), self.arguments
+            functools.partial(drawn, random, number == 1), self.arguments
         )
 
     @contextlib.contextmanager
@@ -375,39 +368,3 @@ def fitted(mesh: MeshShape) -> dict[str, int]:
         axis = max(shape, key=lambda each: shape[each])
         shape[axis] = next(n for n in range(shape[axis] - 1, 0, -1) if shape[axis] % n == 0)
     return shape
-
-
-def abstract_of(tree: Any) -> Any:
-    """A tree with the shape and dtype of each array in its place."""
-    struct: Any = jax.ShapeDtypeStruct
-    return jax.tree_util.tree_map(lambda a: struct(a.shape, a.dtype), tree)
-
-
-def zeros(value: Any) -> Any:
-    """A tree with zeros in the place of each array."""
-    return jax.tree_util.tree_map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), value)
-
-
-def _longer(axis: int, times: int, value: Any) -> Any:
-    """An abstract array that is longer along an axis; a concrete input stays as it is."""
-    if not isinstance(value, jax.ShapeDtypeStruct):
-        return value
-    shape = [n * (times if at == axis else 1) for at, n in enumerate(value.shape)]
-    struct: Any = jax.ShapeDtypeStruct
-    return struct(tuple(shape), value.dtype)
-
-
-def _drawn(random: Any, extreme: bool, value: Any) -> Any:
-    """A random array of a described shape; a concrete input stays as it is."""
-    if not isinstance(value, jax.ShapeDtypeStruct):
-        return value
-    if jnp.issubdtype(value.dtype, jnp.integer):
-        return random.integers(0, INTEGERS, value.shape).astype(value.dtype)
-    if value.dtype == bool:
-        return random.integers(0, 2, value.shape).astype(bool)
-    drawn = random.normal(size=value.shape)
-    if extreme:
-        drawn = np.where(
-            random.random(value.shape) < 0.1, random.choice(EXTREMES, value.shape), drawn
-        )
-    return drawn.astype(value.dtype)

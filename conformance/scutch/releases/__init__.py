@@ -25,7 +25,8 @@ from packaging.version import InvalidVersion, Version
 
 from scutch.catalogue import current, retired
 from scutch.judging.readable import without_folders
-from scutch.judging.verdicts import GRAVITY, Counterexample, Trial
+from scutch.judging.verdicts import GRAVITY
+from scutch.judging.trials import Counterexample, Trial
 
 BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
 """The verdicts on a requirement that a release does not fulfil."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from scutch.catalogue import HARMS, by_id, in_order
 from scutch.judging.readable import quoted
-from scutch.judging.verdicts import Counterexample
+from scutch.judging.trials import Counterexample
 from scutch.releases import BROKEN, Finding, Record, everything, records
 
 KINDS = {

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scutch.releases import NotRecorded, Record, interface, programs
+from scutch.releases import NotRecorded, Record, interface, interface_changes, programs
 from scutch.releases.changes import KINDS, Upgrade, compare, in_words, summed_up
-from scutch.releases.interface import InterfaceChange
+from scutch.releases.interface_changes import InterfaceChange
 from scutch.releases.programs import Program, ProgramChange
 
 SHOWN = 12
@@ -181,7 +181,7 @@ def summarize(old: Record, new: Record) -> Summary:
     """
     package = new.implementation
     try:
-        names = interface.between(
+        names = interface_changes.between(
             interface.interface(package, old.release), interface.interface(package, new.release)
         )
         recorded = True

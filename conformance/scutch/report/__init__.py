@@ -5,10 +5,8 @@ drawn by `scutch.report.badge`; several are shown side by side by `scutch.report
 `scutch.report.site`. The last two need the extra `report`, and so does `load`, which validates.
 """
 
-from scutch.judging.verdicts import (
-    VERDICTS as VERDICTS,
-    Counterexample as Counterexample,
-)
+from scutch.judging.verdicts import VERDICTS as VERDICTS
+from scutch.judging.trials import Counterexample as Counterexample
 from scutch.report.comparison import (
     Change as Change,
     Comparison as Comparison,

@@ -19,8 +19,9 @@ from typing import Any, Final, Self
 import scutch
 from scutch.catalogue import current, group_of, place, retired
 from scutch.implementation import SetupError
-from scutch.judging.verdicts import GRAVITY, NO_COST, Cost
-from scutch.judging.verdicts import Counterexample as Counterexample
+from scutch.judging.trials import NO_COST, Cost
+from scutch.judging.trials import Counterexample as Counterexample
+from scutch.judging.verdicts import GRAVITY
 from scutch.report.text import line, publish
 
 SCHEMA: Final = "scutch-report/1"

@@ -64,7 +64,7 @@ def script(
     Args:
       requirement: Its identifier, such as `BOX-11`.
       call: The call of a law that breaks it, as reports and known failures show it.
-      implementation: How it is found, as `scutch.implementation.load` takes it.
+      implementation: How it is found, as `scutch.loading.load` takes it.
       python: The interpreter of the environment where the implementation is installed; this suite
         must be importable there.
 

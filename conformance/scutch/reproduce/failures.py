@@ -7,12 +7,13 @@ release, and else the smallest call that a short search finds.
 import contextlib
 
 from scutch import catalogue
-from scutch.implementation import Implementation, SetupError, load
+from scutch.implementation import Implementation, SetupError
 from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import known, suite
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
+from scutch.loading import load
 
 
 def failure(wanted: str, where: str) -> tuple[str, str]:
@@ -20,7 +21,7 @@ def failure(wanted: str, where: str) -> tuple[str, str]:
 
     Args:
       wanted: The identifier of a requirement, or a call of a law.
-      where: How the implementation is found, as `implementation.load` takes it.
+      where: How the implementation is found, as `loading.load` takes it.
 
     Raises:
       SetupError: There is no such requirement or law, or nothing breaks it.

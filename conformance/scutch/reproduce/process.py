@@ -17,7 +17,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from scutch.implementation import Implementation, load
+from scutch.implementation import Implementation
+from scutch.loading import load
 from scutch.reproduce import rewriting
 from scutch.reproduce.checking import Nursery
 from scutch.reproduce.names import Nameless, modules
@@ -43,7 +44,7 @@ def answer(requirement: str, call: str, where: str, program: str | None = None) 
     Args:
       requirement: The identifier of a requirement that fails.
       call: The call of a law that breaks it.
-      where: How the implementation is found, as `implementation.load` takes it.
+      where: How the implementation is found, as `loading.load` takes it.
       program: A program that a person wrote. It is tried, and no script is made from the law.
 
     Returns:
@@ -99,7 +100,7 @@ def record(
     from scutch.inputs.calls import parse_call
     from scutch.inputs.descriptions import build
     from scutch.inputs.subjects import remaining
-    from scutch.judging.trying import prepared
+    from scutch.judging.attempt import prepared
 
     name, inputs = parse_call(call)
     law = law_named(name, requirement)

@@ -16,7 +16,7 @@ from scutch.implementation import SetupError
 from scutch.releases.changes import KINDS, Upgrade
 from scutch.reproduce import NotReproducible, script
 
-_VERSION = "import sys; from scutch.implementation import load; print(load(sys.argv[1]).version)"
+_VERSION = "import sys; from scutch.loading import load; print(load(sys.argv[1]).version)"
 
 
 def write(upgrade: Upgrade, folder: Path, python: str = sys.executable) -> list[str]:

@@ -68,8 +68,7 @@ def collections(draw: st.DrawFn, leaf: st.SearchStrategy[Any] | None = None) -> 
       leaf: A strategy for each variable; arrays and boxes if `None`.
     """
     leaf = st.one_of(_VALUES, boxes(_VALUES), crossing_boxes(_VALUES)) if leaf is None else leaf
-    drawn = draw(attributes(st.tuples(collection_names(), leaf)))
-    return tree(dict(_dealt(drawn, ())))
+    return tree(dict(_dealt(draw(attributes(st.tuples(collection_names(), leaf))), ())))
 
 
 def _dealt(drawn: dict[str, Any], path: tuple[str, ...]) -> Iterator[tuple[Path, Any]]:

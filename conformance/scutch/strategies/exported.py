@@ -16,8 +16,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from scutch.inputs.backends import BACKENDS, JAX
 from scutch.inputs.descriptions import Array, Node, Record
-from scutch.inputs.exported import BACKENDS, JAX, STEPS
+from scutch.inputs.exported import STEPS
 from scutch.strategies.values import DTYPES, SHAPES
 
 KEYS: tuple[Any, ...] = ("w", "b", "~", "mlp/~/w", "a b", "é", "0", "x.y", "_", "")

@@ -10,7 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Layer
+from scutch.inputs.described_models import Layer
 from scutch.inputs.linen_calls import COLLECTIONS, SPELLINGS, LinenCall, LinenLift
 from scutch.inputs.transformations import CARRIED
 from scutch.strategies.models import layers

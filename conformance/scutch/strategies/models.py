@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from scutch.inputs.boxes import KINDS
-from scutch.inputs.descriptions import Layer, Lift, Model
+from scutch.inputs.described_models import Layer, Lift, Model
 from scutch.inputs.models import FORMS, LIFTS
 
 RANKS = {"Dense": 2, "Scale": 1, "Mix": 2, "Shift": 0, "Place": 2, "LayerNorm": 1, "BatchNorm": 1}

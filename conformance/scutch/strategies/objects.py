@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Array, Data, Graph, Object, Ref, Static, Variable
+from scutch.inputs.described_objects import Data, Graph, Object, Ref, Static, Variable
+from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import ATTRIBUTES, MODULES, TRACKED, VARIABLES
 from scutch.strategies.values import arrays, keys
 
@@ -23,6 +24,12 @@ _NAMES: tuple[tuple[Any, ...], ...] = (
 _PARTS = ("variable", "array", "static", "variable")
 _CONTAINERS = ("list", "tuple", "dict")
 _ARRAYS = arrays(max_rank=2)
+_VALUES = {
+    "array": _ARRAYS,
+    "static": st.sampled_from(STATICS),
+    "mark": st.sampled_from([Data(1.5), Static("text"), Static(2), Data(3)]),
+}
+"""Values of attributes that are neither nodes nor containers."""
 _CELLS = st.one_of(
     _ARRAYS,
     keys(),
@@ -141,21 +148,13 @@ def graphs(
             case "node":
                 found = target(owner)
                 return draw(variable) if found is None else found
-            case "array":
-                return draw(_ARRAYS)
-            case "static":
-                return draw(st.sampled_from(STATICS))
-            case "mark":
-                marked = st.sampled_from([Data(1.5), Static("text"), Static(2), Data(3)])
-                return draw(marked)
             case "variable":
                 return draw(variable)
+            case "array" | "static" | "mark":
+                return draw(_VALUES[kind])
         elements = [part(owner, True) for _ in range(draw(st.integers(0, 2)))]
-        match kind:
-            case "list":
-                return elements
-            case "tuple":
-                return tuple(elements)
+        if kind in ("list", "tuple"):
+            return elements if kind == "list" else tuple(elements)
         return dict(zip(("k", "j"), elements, strict=False))
 
     nodes: list[Any] = []

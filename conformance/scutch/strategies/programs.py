@@ -10,7 +10,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Array, Data, Graph, Object, Program, Ref, Step, Variable
+from scutch.inputs.described_objects import Data, Graph, Object, Program, Ref, Step, Variable
+from scutch.inputs.descriptions import Array
 from scutch.inputs.programs import CONTAINER, KINDS, NAMES, RESULTS, STATIC, STEPS
 
 _CELLS = tuple(

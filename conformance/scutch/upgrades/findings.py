@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from scutch import releases
-from scutch.releases import interface, programs
-from scutch.releases.interface import Interface, InterfaceChange, Signature
+from scutch.releases import interface, interface_changes, programs
+from scutch.releases.interface import Interface, Signature
+from scutch.releases.interface_changes import InterfaceChange
 from scutch.releases.programs import ProgramChange
 from scutch.upgrades.code import Code, Use
 
@@ -116,10 +117,10 @@ def find(code: Code, old: Interface, new: Interface) -> Findings:
     Returns:
       A finding for each line and change, gravest first.
     """
-    changes = interface.between(old, new)
+    changes = interface_changes.between(old, new)
     by_target: dict[str, list[InterfaceChange]] = {}
     for change in changes:
-        if change.kind in (*interface.BREAKING, "deprecated"):
+        if change.kind in (*interface_changes.BREAKING, "deprecated"):
             for name in {change.name, *change.targets}:
                 by_target.setdefault(old.target(name) if "[" not in name else name, []).append(
                     change

@@ -27,8 +27,9 @@ from scutch import catalogue
 from scutch.implementation import Implementation, flax_shaped
 from scutch.judging import known, suite
 from scutch.judging.profiles import PROFILES
+from scutch.judging.trials import Trial
 from scutch.judging.trying import retrying, try_law
-from scutch.judging.verdicts import Ruling, Trial, rule, summarize
+from scutch.judging.verdicts import Ruling, rule, summarize
 
 FAULTS: list["Fault"] = []
 """Every fault, in the order in which they are defined. `fault` is the owner."""

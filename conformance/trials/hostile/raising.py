@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 from hypothesis import errors
-from scutch.inputs import exported
+from scutch.inputs import backends
 from scutch.judging import leaving
 from scutch.judging.exchange import JobBroken
 from scutch.lawkit import domain
@@ -174,7 +174,7 @@ CLASSES = {
     "need_devices": _standing(
         remove_axis=property(domain.need_devices), __gt__=lambda *_: True
     ),
-    "a helper of laws": _standing(remove_axis=property(partial(exported.on_any, name="none"))),
+    "a helper of laws": _standing(remove_axis=property(partial(backends.on_any, name="none"))),
     "an ended generator": _standing(
         remove_axis=property(partial(_ended().throw, domain.OutOfDomain()))
     ),
@@ -223,9 +223,9 @@ ACTS: dict[str, Callable[[], Any]] = {
     "judge's Unclaimed": lambda: _raise(Unclaimed("meta.remove_axis")),
     "judge's JobBroken": lambda: _raise(JobBroken(1, 1.0, None)),
     "judge's, raised again": _raised_elsewhere,
-    "in the judge's module": _planted("assume(False)", exported),
+    "in the judge's module": _planted("assume(False)", backends),
     "in the judge's code": partial(
-        _borrowed(exported.on_any, assume=domain.assume, claimed=lambda _: ()), None, "none"
+        _borrowed(backends.on_any, assume=domain.assume, claimed=lambda _: ()), None, "none"
     ),
     "judge's, by a future": _by_future,
     "judge's, by a generator": _by_generator,

@@ -6,7 +6,8 @@ from types import MappingProxyType, SimpleNamespace
 
 from jax.sharding import PartitionSpec
 from scutch.adapters.reference import implementation as reference
-from scutch.implementation import Implementation, check
+from scutch.implementation import Implementation
+from scutch.loading import check
 from scutch.namespaces import Namespace
 
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 from scutch import cli
-from scutch.judging.verdicts import Counterexample
+from scutch.judging.trials import Counterexample
 from scutch.report import ReportError, github, junit, load, sarif
 from scutch.report.findings import Place, findings
 

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs import exported
-from scutch.inputs.exported import TENSORFLOW, on_any
+from scutch.inputs.backends import TENSORFLOW, on_any
 from scutch.lawkit.equality import alike, alike_in_any_order
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies.exported import METHODS, backends, parameter_trees, program_maps, programs

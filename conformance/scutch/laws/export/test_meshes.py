@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import exported
+from scutch.inputs.backends import JAX, TENSORFLOW, on_any, on_only
 from scutch.inputs.descriptions import Mesh
-from scutch.inputs.exported import JAX, TENSORFLOW, on_any, on_only
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import at_least, costly, dear, few, reached, refused, requirement
 from scutch.lawkit.placement import entries

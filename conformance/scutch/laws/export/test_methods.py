@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs import exported
+from scutch.inputs.backends import JAX, TENSORFLOW, on_any, on_only
 from scutch.inputs.descriptions import Array
-from scutch.inputs.exported import JAX, TENSORFLOW, on_any, on_only
 from scutch.lawkit.equality import alike, alike_in_any_order
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies.exported import (

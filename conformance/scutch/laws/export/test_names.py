@@ -7,7 +7,7 @@ import jax
 from hypothesis import given
 
 from scutch.inputs import exported
-from scutch.inputs.exported import on_any
+from scutch.inputs.backends import on_any
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import at_least, costly, reached, requirement

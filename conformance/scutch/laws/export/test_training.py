@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import exported
-from scutch.inputs.exported import on_any
+from scutch.inputs.backends import on_any
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
 from scutch.lawkit.tolerances import TRAINING, near

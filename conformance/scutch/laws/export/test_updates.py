@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs import exported
-from scutch.inputs.exported import on_any
+from scutch.inputs.backends import on_any
 from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.strategies.exported import PLAIN_KEYS, backends, leaves, parameter_trees, program_maps

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Array, Copies, Graph, Object, Ref, Variable
+from scutch.inputs.described_objects import Graph, Object, Ref, Variable
+from scutch.inputs.descriptions import Array, Copies
 from scutch.inputs.graphs import classes, differences, leaves, metadata, nodes, walk
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, alike_in_any_order, holds

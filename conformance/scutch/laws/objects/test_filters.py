@@ -9,7 +9,8 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Array, Graph, Object, Ref, Variable
+from scutch.inputs.described_objects import Graph, Object, Ref, Variable
+from scutch.inputs.descriptions import Array
 from scutch.inputs.filters import FAILING, build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
 from scutch.lawkit.equality import alike, alike_in_any_order, says_equal

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Graph, Object
+from scutch.inputs.described_objects import Graph, Object
 from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import (
     ATTRIBUTES,

@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.inputs.descriptions import Array, Variable
+from scutch.inputs.described_objects import Variable
+from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import VARIABLES, classes, differences
 from scutch.lawkit.equality import alike, holds, plain_text, says_equal
 from scutch.lawkit.marks import options, raised, reached, requirement

@@ -7,7 +7,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import Array, Copies, Graph, Object, Variable
+from scutch.inputs.described_objects import Graph, Object, Variable
+from scutch.inputs.descriptions import Array, Copies
 from scutch.inputs.filters import build_filter, takes
 from scutch.inputs.graphs import differences, is_node, leaves, metadata, nodes, walk
 from scutch.lawkit.domain import assume

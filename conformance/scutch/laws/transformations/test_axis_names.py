@@ -14,7 +14,7 @@ from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import at_least, options, reached, requirement
 from scutch.lawkit.states import raw_values
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 SIZE = 3
 X = np.arange(1, 1 + SIZE, dtype="float32")

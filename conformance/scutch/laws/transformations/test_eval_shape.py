@@ -16,7 +16,7 @@ from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import at_least, options, raised, reached, requirement
 from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
-from scutch.strategies.object_calls import FLAGS, unshared_programs
+from scutch.strategies.moded_calls import FLAGS, unshared_programs
 
 
 @requirement("transformations/stages/jit-of-objects[shapes]")

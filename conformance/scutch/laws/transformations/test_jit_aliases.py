@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs import graphs
-from scutch.inputs.descriptions import Array, Graph, Mesh, Object, Ref, Step, Variable
+from scutch.inputs.described_objects import Graph, Object, Ref, Step, Variable
+from scutch.inputs.descriptions import Array, Mesh
 from scutch.inputs.programs import Interpreter, inputs
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import costly, few, options, raised, reached, refused, requirement
 from scutch.lawkit.modes import under_other_modes
 from scutch.strategies import cells, copies, programs
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 small = st.integers(0, 3)
 

@@ -16,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs import graphs
-from scutch.inputs.descriptions import Array, Graph, Object, Program, Ref, Step, Variable
+from scutch.inputs.described_objects import Graph, Object, Program, Ref, Step, Variable
+from scutch.inputs.descriptions import Array
 from scutch.inputs.programs import (
     DICT_EDITS,
     LIST_EDITS,

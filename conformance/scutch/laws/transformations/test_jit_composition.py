@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.callables import FIELDS, callable_with
 from scutch.inputs.callables import FORMS as CALLABLES
-from scutch.inputs.object_calls import agreement
+from scutch.inputs.object_agreement import agreement
 from scutch.inputs.programs import VALUES, inputs
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds

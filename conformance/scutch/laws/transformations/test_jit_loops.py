@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scutch.inputs.loops import CARRIED, HELD, STEPS, Looped
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import costly, options, raised, reached, requirement
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 
 def _stepped(arguments, values):

@@ -13,19 +13,13 @@ from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
 from scutch.inputs import graphs
-from scutch.inputs.object_calls import agreement
+from scutch.inputs.object_agreement import agreement
 from scutch.inputs.programs import METADATA, inputs
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
 from scutch.strategies import copies
-from scutch.strategies.object_calls import (
-    FLAGS,
-    LIFTS,
-    moded_lifts,
-    unkept_calls,
-    unshared_programs,
-)
+from scutch.strategies.moded_calls import FLAGS, LIFTS, moded_lifts, unkept_calls, unshared_programs
 
 MODED = (*FLAGS, None)
 """Options of `jit` that are modes of it; `None` stands for `jit_partial`."""

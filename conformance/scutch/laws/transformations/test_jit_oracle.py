@@ -6,11 +6,12 @@ The judge takes objects apart by its own means; see `scutch.inputs.object_calls`
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.object_calls import agreement
+from scutch.inputs.object_agreement import agreement
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, dear, options, reached, requirement
-from scutch.strategies.object_calls import MODES, called_jits, moded_calls, object_calls
+from scutch.strategies.moded_calls import MODES, moded_calls
+from scutch.strategies.object_calls import called_jits, object_calls
 
 
 @requirement("transformations/equals-jax/jit-of-objects", must_reach=("returned",))

@@ -15,7 +15,7 @@ from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import costly, dear, raised, reached, requirement
 from scutch.lawkit.modes import takes_modes
-from scutch.strategies.transformations import plain_jit_calls
+from scutch.strategies.jit_calls import plain_jit_calls
 
 
 def _assert_same(transforms, call):

@@ -20,7 +20,7 @@ from scutch.inputs.programs import fingerprint, inputs
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import costly, few, raised, reached, requirement
 from scutch.strategies import copies, programs
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 STAGES = ("traced", "lowered", "compiled")
 WAYS = ("trace", "lower")

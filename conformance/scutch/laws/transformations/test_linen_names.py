@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.boxes import PARTITION_NAME
-from scutch.inputs.descriptions import Lift, Model
+from scutch.inputs.described_models import Lift, Model
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.boxes import names_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scutch.inputs.graphs import classes
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, refused, requirement
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 
 def _takes(lift, mode):

@@ -15,7 +15,7 @@ from scutch.inputs import graphs
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import costly, options, raised, reached, requirement
 from scutch.lawkit.modes import under_other_modes
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 mostly = st.sampled_from([True, True, False])
 

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
-from scutch.inputs.object_calls import as_named_by
+from scutch.inputs.object_lifts import as_named_by
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import options, reached, requirement
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
 

@@ -14,14 +14,15 @@ from jax.sharding import PartitionSpec
 
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.graphs import VARIABLES, classes
-from scutch.inputs.object_calls import agreement
+from scutch.inputs.object_agreement import agreement
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
 from scutch.lawkit.modes import takes_modes
 from scutch.lawkit.tolerances import CALLS
-from scutch.strategies.object_calls import FLAGS, object_calls
+from scutch.strategies.moded_calls import FLAGS
+from scutch.strategies.object_calls import object_calls
 
 BOTH = ("returned", "refused")
 

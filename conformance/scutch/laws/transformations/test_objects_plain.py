@@ -20,7 +20,7 @@ from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.equality import alike
 from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, refused, requirement
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 from scutch.strategies.transformations import (
     plain_grad_calls,
     plain_listed_calls,

@@ -20,7 +20,7 @@ from scutch.lawkit.marks import at_least, costly, few, options, raised, reached,
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import arrays, copies, programs, variables
 from scutch.strategies import graphs as drawn_graphs
-from scutch.strategies.object_calls import FLAGS
+from scutch.strategies.moded_calls import FLAGS
 
 named = st.fixed_dictionaries(
     {},

@@ -19,7 +19,8 @@ from jax.sharding import PartitionSpec as P
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.filters import FAILING
-from scutch.inputs.object_calls import agreement, as_named_by
+from scutch.inputs.object_agreement import agreement
+from scutch.inputs.object_lifts import as_named_by
 from scutch.inputs.programs import KINDS
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds

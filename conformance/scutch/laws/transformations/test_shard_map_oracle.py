@@ -6,7 +6,7 @@ The judge takes objects apart by its own means; see `scutch.inputs.object_calls`
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.object_calls import agreement
+from scutch.inputs.object_agreement import agreement
 from scutch.lawkit.marks import dear, reached, requirement
 from scutch.strategies.object_calls import object_calls
 

@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from scutch.inputs import graphs
-from scutch.inputs.object_calls import agreement
+from scutch.inputs.object_agreement import agreement
 from scutch.inputs.programs import VALUES
 from scutch.inputs.tensor_parallel import FILTERS
 from scutch.lawkit.equality import alike

@@ -1,0 +1,135 @@
+"""Whether a lifted call of a function of objects does what JAX does to the pure function.
+
+    agreement(call, transforms)
+
+makes the call by both routes, and compares objects, results and refusals.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from scutch.inputs import graphs
+from scutch.inputs.object_calls import BuiltObjectCall, Conflict, World
+from scutch.inputs.object_lifts import LIFTED, ORACLES, grad_results
+from scutch.lawkit.domain import OutOfDomain, assume
+
+
+def _by_jax(call: BuiltObjectCall) -> World:
+    """Make the call by JAX's transformations; return the changed objects and the results."""
+    function: Callable[..., Any] = call.pure
+    for each in reversed(call.under):
+        function = ORACLES[each.kind](call, each, function)
+    before, pair = call.outside(), call.pair()
+    kept, further = function(before.values(), pair)
+    expected = call.inside()
+    dtype = call.described.dtype
+    pair = np.zeros(call.width(), dtype), np.zeros((), dtype)  # as the function sees it
+    results = call.run(expected.arguments, pair)
+    for each in reversed(call.under):
+        if each.kind == "grad":
+            results = grad_results(call, each, results)
+    expected.results.extend(results)
+    expected.fill([*kept, *further])
+    return expected
+
+
+def _by_lift(call: BuiltObjectCall, transforms: Any) -> World:
+    """Make the call by lifted transformations; return the changed objects and the results."""
+
+    def function(*given: Any) -> list[Any]:
+        _check_given(call, given[:-1])
+        return call.run(given[:-1], given[-1])
+
+    for each in reversed(call.under):
+        function = LIFTED[each.kind](call, transforms, each, function)
+    world = call.outside()
+    world.results.extend(function(*world.arguments, call.pair()))
+    return world
+
+
+def _check_given(call: BuiltObjectCall, arguments: tuple[Any, ...]) -> None:
+    """Refuse arguments of the function that are not of the classes that they are outside."""
+    classes = [
+        [
+            type(leaf)
+            for leaf in jax.tree.leaves(given, is_leaf=functools.partial(graphs.is_node, call.nnx))
+        ]
+        for given in (arguments, call.inside().arguments)
+    ]
+    if classes[0] != classes[1]:
+        raise TypeError("the function is given {}, and not {}".format(*classes))
+
+
+def agreement(
+    call: BuiltObjectCall, transforms: Any, *, shardings: bool = False, refusable: bool = False
+) -> str:
+    """Make a call by both routes, and fail unless they agree.
+
+    Args:
+      call: The call.
+      transforms: The namespace of lifted transformations.
+      shardings: Whether arrays must lie where JAX lays them.
+      refusable: Whether the lift may refuse a call that JAX accepts.
+
+    Returns:
+      `"returned"` if both routes return; `"refused"` if both refuse, or if `refusable` is true and
+      the lift alone refuses.
+
+    Raises:
+      AssertionError: One route refuses a call that the other accepts, or the objects or results
+        differ; the message says where.
+      OutOfDomain: A route meets a call that is outside the domain of the law.
+    """
+    try:
+        expected, refusal = _made(lambda: _by_jax(call), REFUSALS)
+        found, error = _made(lambda: _by_lift(call, transforms), Exception)
+    except OutOfDomain:
+        assume(not call.left_open)
+        raise
+    if refusal is not None:
+        if error is None:
+            raise AssertionError(f"it was accepted; JAX refuses: {_short(refusal)}")
+        return "refused"
+    if error is not None and refusable:
+        return "refused"
+    if error is not None:
+        raise AssertionError(f"it raised {_short(error)}; JAX accepts it") from error
+    worlds = [[world.arguments, world.results] for world in (expected, found)]
+    if different := graphs.differences(call.nnx, *worlds):
+        raise AssertionError(f"with JAX and lifted: {different}")
+    if shardings:
+        _assert_laid_alike(expected, found)
+    return "returned"
+
+
+def _assert_laid_alike(expected: World, found: World) -> None:
+    """Fail where an array of JAX lies on the devices in another way than JAX laid it."""
+    paths = expected.leaves()
+    for path, theirs, ours in zip(paths, expected.values(), found.values(), strict=True):
+        if not isinstance(ours, jax.Array):  # it has the array of NumPy that it had before
+            continue
+        if not ours.sharding.is_equivalent_to(theirs.sharding, theirs.ndim):
+            lies = f"{theirs.sharding} with JAX, as {ours.sharding} lifted"
+            raise AssertionError(f"{path} lies as {lies}")
+
+
+REFUSALS = (TypeError, ValueError, Conflict)
+"""The errors by which JAX's route refuses a call. Any other error there is the judge's fault."""
+
+
+def _made(
+    call: Callable[[], World], errors: type[Exception] | tuple[type[Exception], ...]
+) -> tuple[Any, Exception | None]:
+    try:
+        return call(), None
+    except errors as error:
+        return None, error
+
+
+def _short(error: Exception) -> str:
+    """An error as its type and the beginning of its message."""
+    return f"{type(error).__name__}: {str(error)[:300]}"
