@@ -64,6 +64,7 @@ class Attempt:
       begun_in_another_way: Whether its witness breaks it in a way that is not known.
       beyond: Why an input was not tried, where that was for want of devices or of an option.
       passed_over: How many inputs were not tried for want of an option.
+      turned_away: How many inputs were out of domain, as those that an owner's maker refuses.
       witness_untried: Why its witness was not tried, likewise.
     """
 
@@ -84,6 +85,7 @@ class Attempt:
     begun_in_another_way: bool = False
     beyond: str = ""
     passed_over: int = 0
+    turned_away: int = 0
     witness_untried: str = ""
 
     def call(self, inputs: Inputs) -> None:
@@ -104,6 +106,7 @@ class Attempt:
                 self.exchange.together(text, lambda: self.try_here(inputs))
         except BaseException as raised:
             if self.is_left_by(raised):
+                self.turned_away += isinstance(raised, OutOfDomain)
                 if isinstance(raised, TooFewDevices | UnclaimedOption):
                     self.beyond = str(raised)
                 if isinstance(raised, UnclaimedOption):

@@ -45,6 +45,9 @@ ROUNDS = 12
 input that its mark lists, or until as many inputs were passed over for want of an option as are to
 be tried. All searches but the first end with the input that was missing. A law is searched once
 where another law, which is broken, may forbid such inputs."""
+MOST_TURNED_AWAY = 10
+"""A law is not searched again once so many times as many inputs as are to be tried were out of
+domain: where a class refuses most values, the missing input may be one that it cannot hold."""
 FEWEST = PROFILES["quick"].examples
 """A search of fewer inputs, as the trials and `ci/mutants` make, is not repeated."""
 
@@ -144,7 +147,9 @@ def _search(
         return attempt.passed_over >= examples and not attempt.ways
 
     def is_enough() -> bool:
-        return (reached.issuperset(law.must_reach) and not attempt.ways) or was_passed_over()
+        reached_all = reached.issuperset(law.must_reach) and not attempt.ways
+        turned_away = attempt.turned_away >= MOST_TURNED_AWAY * examples
+        return reached_all or turned_away or was_passed_over()
 
     once = examples < FEWEST or attempt.unless
     for number in range(1 if once else ROUNDS):
