@@ -104,7 +104,7 @@ def needed_elsewhere(run: Run, trials: Sequence[Trial]) -> list[Requirement]:
 
 
 def final(
-    run: Run, rulings: Sequence[Ruling], *, complete: bool
+    run: Run, rulings: tuple[Ruling, ...], *, complete: bool
 ) -> tuple[tuple[Ruling, ...], bool]:
     """The rulings that a run reports: those of laws that it has left out are untested.
 
@@ -121,7 +121,7 @@ def final(
     if not (run.replay or run.launched):
         complete &= not any(map(left_out, rulings))
         rulings = tuple(map(of_all_laws, rulings))
-    return (rulings if run.shard else tuple(of_one_fault(rulings))), complete
+    return (rulings if run.shard else of_one_fault(rulings)), complete
 
 
 def keep_calls(run: Run, rulings: Sequence[Ruling]) -> None:

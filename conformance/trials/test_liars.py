@@ -22,7 +22,6 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Array, Box, Description, Foreign, Mesh
 from scutch.judging import hypothesis_parts, suite
 from scutch.judging.attempt import call_text
-from scutch.judging.choices import check
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import UNASSERTED, Law
 from scutch.judging.trials import Trial
@@ -30,6 +29,7 @@ from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted
 from scutch.judging.verdicts import rule, summarize
 from scutch.lawkit.domain import is_installed
+from scutch.loading import check
 from scutch.strategies import axis_names, box_trees, meshes
 from scutch.strategies.values import DTYPES
 from trials.liars import Liar, liars

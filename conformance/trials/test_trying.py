@@ -117,6 +117,17 @@ def test_the_seed_decides_what_is_drawn():
     assert drawn(3) != drawn(4)
 
 
+@given(number=st.integers().map(lambda number: number // 0))
+def undrawable(number):
+    """Its strategy raises, so it is never called."""
+
+
+def test_an_error_before_any_call_breaks_the_law():
+    trial = try_law(law_of(undrawable), REFERENCE, examples=5)
+    assert (trial.outcome, trial.counterexample.test) == ("failed", "undrawable")
+    assert "ZeroDivisionError" in trial.reason
+
+
 def test_a_law_is_afterwards_as_its_author_wrote_it():
     before = hypothesis_parts.written(small)
     try_law(law_of(small), REFERENCE, examples=5)

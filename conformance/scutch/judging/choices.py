@@ -58,8 +58,8 @@ def check(
     if processes is not None:
         _one_of("--processes", processes, _PROCESSES)
     if edition:
-        editions = {one.since for one in catalogue.load()}
-        _one_of("--edition", edition, sorted(editions, key=catalogue.edition))
+        editions = sorted({one.since for one in catalogue.load()}, key=catalogue.edition)
+        _one_of("--edition", edition, editions)
     if within is not None and not 0 < within < math.inf:
         raise SetupError(f"--within {within:g}", "expected a time above 0, such as 30s or 5m")
     if shard and seed is None and profiles.PROFILES[profile].seed is None:
@@ -74,7 +74,7 @@ def check(
             raise SetupError("--replay", str(error)) from None
 
 
-def _one_of(option: str, value: str | int, choices: Collection[str | int]) -> None:
+def _one_of(option: str, value: object, choices: Collection[object]) -> None:
     if value not in choices:
         raise SetupError(f"{option} {value!r}", f"expected one of {', '.join(map(str, choices))}")
 

@@ -186,7 +186,7 @@ def _with_result(trial: Trial, attempt: Attempt, error: BaseException | None) ->
         outcome, reason = "skipped", error.reason  # type: ignore[attr-defined]
         outcome = "untried" if isinstance(error, Untried) else outcome
     elif reason is not None and found is None:
-        found = Counterexample(trial.name, "", reason)
+        found = Counterexample(trial.test, "", reason)
     if (attempt.expected is not None and not broke) or attempt.begun_in_another_way:
         reason = f"{ANOTHER_WAY}: {reason}"
     return replace(
