@@ -1,11 +1,12 @@
 """Every liar is convicted by its own laws, and in the nightly by no others.
 
-A liar's own law is searched as in a run. The nightly also tries the laws of the same group, on few
-inputs: none may name another root cause than the lie.
+A liar's own law is searched as in a run. The nightly also tries the laws of the same row of the
+contract, on few inputs: none may name another root cause than the lie.
 """
 
 import contextlib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -102,12 +103,18 @@ SHARED = frozenset(
 
 
 def near(broken: Iterable[str]) -> frozenset[str]:
-    """The requirements of the groups of some, and all that these need."""
-    groups = {catalogue.group_of(each) for each in broken}
-    found = [each for each in ROWS if catalogue.group_of(each) in groups]
+    """The requirements that share a row of the contract with some, and all that these need."""
+    shared = {row for each in broken for row in rows_of(each)}
+    found = [each for each in ROWS if rows_of(each) & shared]
     for each in found:  # which grows meanwhile
         found += [need for need in ROWS[each].needs if need in ROWS and need not in found]
     return frozenset(found)
+
+
+def rows_of(identifier: str) -> set[str]:
+    """The rows of the contract that a requirement comes from, such as `BOX-2` and `LOG-9`."""
+    was = ROWS[identifier].was
+    return {found[0] for old in was if (found := re.match(r"[A-Z]+-\d+", old))}
 
 
 def claimed(law: Law, liar: Liar) -> bool:
