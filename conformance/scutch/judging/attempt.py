@@ -166,8 +166,7 @@ class Attempt:
 
     def is_left_by(self, error: BaseException) -> bool:
         """Whether the judge or the law, and not the implementation, has left the law so."""
-        since = Attempt.try_here.__code__
-        return leaving.is_left(error, since, self.function, self.claimed)
+        return leaving.is_left(error, Attempt.try_here.__code__, self.function, self.claimed)
 
     def is_broken(self, inputs: Inputs) -> bool:
         """Whether inputs break the law; inputs out of its domain do not."""

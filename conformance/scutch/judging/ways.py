@@ -70,8 +70,7 @@ def is_among(way: str, known: Collection[str], function: Callable[..., Any]) -> 
     if way in known:
         return True
     alike = [each for each in known if head(each) == head(way)]
-    file = function.__code__.co_filename
-    return not all(_is_written(each, file) for each in alike)
+    return not all(_is_written(each, function.__code__.co_filename) for each in alike)
 
 
 @functools.cache

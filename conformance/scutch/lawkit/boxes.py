@@ -54,8 +54,7 @@ def unplaced(value: Any) -> bool:
         return False
     held = value.get_metadata() if hasattr(value, "get_metadata") else vars(value)
     held = {**held, **held.get("metadata", {})} if isinstance(held.get("metadata"), dict) else held
-    named = any(held.get(name) for name in NAMING)
-    return named and held.get("mesh") is None
+    return any(held.get(name) for name in NAMING) and held.get("mesh") is None
 
 
 def emptied(box: Any) -> Any:

@@ -33,8 +33,7 @@ def takes_modes(function: Callable[..., Any] | None, *modes: str) -> bool:
     if function is None:
         return False
     made = function.__init__ if inspect.isclass(function) else function
-    parameters = inspect.signature(made).parameters
-    return all(holds(parameters, mode) for mode in modes)
+    return all(holds(inspect.signature(made).parameters, mode) for mode in modes)
 
 
 def function_and_options(

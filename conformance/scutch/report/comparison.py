@@ -67,8 +67,7 @@ class Change:
     @property
     def level(self) -> str:
         """`must` if it is a must in either report, so that lowering a level excuses nothing."""
-        levels = {one.level for one in (self.old, self.new) if one}
-        return "must" if "must" in levels else "should"
+        return "must" if "must" in {o.level for o in (self.old, self.new) if o} else "should"
 
     @property
     def verdicts(self) -> tuple[str, str]:
