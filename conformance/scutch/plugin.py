@@ -22,6 +22,7 @@ from scutch.judging import (
     compiled,
     hypothesis_parts,
     interruptions,
+    jax_parts,
     leaving,
     portfolio,
     profiles,
@@ -66,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     option = config.option
     profiles.prepare_devices(option.platform)
+    jax_parts.share_mlir_context()
     isolate = not (option.in_process or option.usepdb)
     heeded = interruptions.SIGNALS if isolate else interruptions.FROM_OTHERS
     kept = contextlib.ExitStack()

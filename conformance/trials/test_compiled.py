@@ -10,7 +10,9 @@ from pathlib import Path
 
 import jax
 import pytest
+from jax._src.interpreters import mlir
 from scutch.judging import compiled, costs
+from scutch.judging.jax_parts import share_mlir_context
 from scutch.judging.trials import Cost, Trial
 
 ROOT = Path(__file__).parents[2]
@@ -192,3 +194,11 @@ def test_a_process_that_is_small_forgets_nothing():
     costs.Memory().slim()
     function(1.0)
     assert len(traces) == 1
+
+
+def test_programs_are_lowered_in_one_context(monkeypatch):
+    """JAX makes a context for each program, or for a few."""
+    monkeypatch.setattr(mlir, "make_ir_context", mlir.make_ir_context)  # put back at the end
+    share_mlir_context()
+    assert mlir.make_ir_context() is mlir.make_ir_context()
+    assert jax.jit(lambda x: x + 1).lower(1.0).compile()(1.0) == 2

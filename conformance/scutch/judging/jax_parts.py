@@ -1,12 +1,14 @@
 """The private parts of JAX that the judge uses, in this module alone.
 
 `jax.distributed` starts a store of keys and values that all processes of a job share, and offers no
-public name for it.
+public name for it. Nor is there an option for the MLIR contexts in which JAX lowers programs.
 """
 
+import functools
 from typing import Any
 
 from jax._src import distributed, xla_bridge
+from jax._src.interpreters import mlir
 
 
 def key_value_store() -> Any:
@@ -27,3 +29,13 @@ def key_value_store() -> Any:
 def backends_are_started() -> bool:
     """Whether JAX has looked for devices: a fork of this process may hang when it computes."""
     return bool(xla_bridge.backends_are_initialized())
+
+
+def share_mlir_context() -> None:
+    """Have JAX lower all programs of this process in one MLIR context.
+
+    JAX 0.10 makes a context for each program and keeps it with the lowered program. The programs of
+    laws are small: their contexts took a sixth of the time of a run, and half of its memory. JAX
+    0.12 lowers ten programs in one context.
+    """
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
