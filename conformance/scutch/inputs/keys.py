@@ -10,6 +10,7 @@ implementation to take keys of any generator.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -35,28 +36,31 @@ def _mixed(words: jax.Array) -> jax.Array:
     return words ^ (words >> jnp.uint32(13))  # type: ignore[no-any-return]
 
 
+@partial(jax.jit, inline=True)
 def _seeded(seed: jax.Array) -> jax.Array:
     """The data of the key of a seed: two words."""
     first = _mixed(jnp.asarray(seed).astype(jnp.uint32))
     return jnp.stack([first, _mixed(first + jnp.uint32(1))])
 
 
-def _words(data: jax.Array, shape: Sequence[int]) -> jax.Array:
+@partial(jax.jit, static_argnums=1, inline=True)
+def _words(data: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """As many words as an array of a shape has elements, each from the key and its place."""
     places = jax.lax.iota(jnp.uint32, max(1, math.prod(shape)))[: math.prod(shape)]
-    return _mixed(_mixed(places + data[0]) ^ data[1]).reshape(tuple(shape))
+    return _mixed(_mixed(places + data[0]) ^ data[1]).reshape(shape)
 
 
 def _split(data: jax.Array, shape: Sequence[int]) -> jax.Array:
     """The data of new keys: an array of the shape, with two words for each key."""
-    return _words(data, (*shape, 2))
+    return _words(data, (*shape, 2))  # type: ignore[no-any-return]
 
 
 def _bits(data: jax.Array, width: int, shape: Sequence[int]) -> jax.Array:
     """Unsigned integers of `width` bits; of 64, the upper half is zero."""
-    return _words(data, shape).astype(_WORDS[width])
+    return _words(data, tuple(shape)).astype(_WORDS[width])  # type: ignore[no-any-return]
 
 
+@partial(jax.jit, inline=True)
 def _folded(data: jax.Array, number: int | jax.Array) -> jax.Array:
     """The data of a new key, computed from a key and a number."""
     folded = _mixed(jnp.asarray(number).astype(jnp.uint32))

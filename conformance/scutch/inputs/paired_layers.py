@@ -45,7 +45,8 @@ def start(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Arr
     Returns:
       The array of that shape and dtype.
     """
-    return jnp.linspace(0.1, 0.9, int(np.prod(shape, dtype=int)), dtype=dtype).reshape(shape)
+    size = int(np.prod(shape, dtype=int))
+    return jnp.asarray(np.linspace(0.1, 0.9, size).reshape(shape), dtype)
 
 
 def drawn(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
@@ -65,6 +66,7 @@ def drawn(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Arr
 INITIALIZERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"start": start, "drawn": drawn})
 
 
+@functools.partial(jax.jit, static_argnums=3, inline=True)
 def _formula(x: Any, kernel: Any, scale: Any, mode: str) -> Any:
     """The output of both layers before noise, statistics and the sub-module."""
     y = jnp.sin(x @ kernel) * scale

@@ -71,6 +71,7 @@ def _typed(collections):
     return {path: (KINDS.get(name, name), value) for name, path, value in flat(collections)}
 
 
+@jax.jit
 def _loss(output):
     """A scalar of an output, to differentiate."""
     return jnp.sum(output**2)

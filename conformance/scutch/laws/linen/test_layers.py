@@ -3,6 +3,8 @@
 The oracle is the function of `jax.numpy` that the layer is named for.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
+from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, reached, refused, requirement
@@ -38,11 +41,15 @@ def _check_rows(linen, rows, shape, features, seed, dtype, computed, boxed):
     def by_jax(table):
         return jnp.take(jnp.asarray(table, computed), indices, axis=0)
 
-    ours, theirs = by_module(table), by_jax(table)
-    assert alike((ours.shape, ours.dtype), (theirs.shape, theirs.dtype))
-    assert np.array_equal(ours, theirs)
-    slopes = [jax.grad(lambda t, f=f: (f(t) * weights).sum())(table) for f in (by_module, by_jax)]
-    assert_close(*slopes, "gradients", **CALLS)
+    def seen(route):
+        return lambda table: (route(table), jax.grad(lambda t: (route(t) * weights).sum())(table))
+
+    def check(ours, theirs):
+        assert alike((ours[0].shape, ours[0].dtype), (theirs[0].shape, theirs[0].dtype))
+        assert np.array_equal(ours[0], theirs[0])
+        assert_close(ours[1], theirs[1], "gradients", **CALLS)
+
+    compare_routes(seen(by_module), seen(by_jax), (table,), check)
     refused(lambda: module.apply({"params": {"embedding": table}}, indices.astype("float32")))
 
 
@@ -108,10 +115,10 @@ def test_layers_compute_in_the_dtype_that_jax_promotes_to(
     """
     names, formula = LAYERS[layer]
     numbers = np.random.default_rng(seed)
-    x = jnp.asarray(numbers.integers(-4, 4, (*around, 2)), given)
+    x = numbers.integers(-4, 4, (*around, 2)).astype(jnp.dtype(given))
     shapes = {"kernel": (2, 2), "embedding": (2, 2)}
-    params = {n: jnp.asarray(numbers.normal(size=shapes.get(n, 2)), held) for n in names}
-    dtype = jnp.dtype(computed) if computed else jnp.result_type(x, *params.values())
+    params = [numbers.normal(size=shapes.get(n, 2)).astype(jnp.dtype(held)) for n in names]
+    dtype = jnp.dtype(computed) if computed else jnp.result_type(x, *params)
     reached(layer)
     reached("whole numbers" if given == "int32" else "wide" if dtype == "float32" else "narrow")
     module = {
@@ -121,13 +128,20 @@ def test_layers_compute_in_the_dtype_that_jax_promotes_to(
         "LayerNorm": lambda: linen.LayerNorm(dtype=computed),
     }[layer]()
     method = {"method": "attend"} if layer == "attend" else {}
-    found = module.apply({"params": params}, x, **method)
-    inputs = (x, *params.values())
-    if layer != "LayerNorm":
-        inputs = [jnp.asarray(each, dtype) for each in inputs]
-    expected = formula(*inputs)
-    assert alike((found.shape, found.dtype), (expected.shape, dtype))
-    assert_close(found, jnp.asarray(expected, dtype), **CALLS)
+
+    def by_module(x, *params):
+        return module.apply({"params": dict(zip(names, params, strict=True))}, x, **method)
+
+    def by_formula(*inputs):
+        if layer != "LayerNorm":
+            inputs = [jnp.asarray(each, dtype) for each in inputs]
+        return jnp.asarray(formula(*inputs), dtype)
+
+    def check(found, expected):
+        assert alike((found.shape, found.dtype), (expected.shape, expected.dtype))
+        assert_close(found, expected, **CALLS)
+
+    compare_routes(by_module, by_formula, (x, *params), check)
 
 
 def _statistics(x, over, mask):
@@ -179,19 +193,19 @@ def test_normalizations_compute_their_formulas(
     variables = {"params": params}
     if kind == "LayerNorm":
         axes = {"reduction_axes": tuple(map(signed, over)), "feature_axes": signed(feature)}
-        found = linen.LayerNorm(**axes, **shared).apply(variables, x, **options)
+        module = linen.LayerNorm(**axes, **shared)
     else:
         kept = {name: draw.random(size).astype("float32") for name in ("mean", "var")}
         flag = {"use_running_average": kind == "running"}
         module = linen.BatchNorm(
             axis=signed(feature), momentum=momentum, **shared, **({} if in_call else flag)
         )
-        found, _ = module.apply(
-            {**variables, "batch_stats": kept}, x, **options, **(flag if in_call else {}),
-            mutable=["batch_stats"],
-        )  # fmt: skip
+        variables["batch_stats"] = kept
+        options |= {"mutable": ["batch_stats"], **(flag if in_call else {})}
         if kind == "running":
             statistics = [kept[name].reshape(along) for name in ("mean", "var")]
+    found = jax.jit(partial(module.apply, **options))(variables, x)
+    found = found if kind == "LayerNorm" else found[0]
     mean, variance = statistics
     expected = (x - mean) / np.sqrt(variance + epsilon)
     expected = expected * np.reshape(params.get("scale", np.ones(size)), along)

@@ -82,7 +82,7 @@ def _trained(linen, model, params, placed=None):
         return state.apply_gradients(grads=gradients), value
 
     if placed is None:
-        create, step = jax.jit(create), jax.jit(step)
+        step = jax.jit(step)
     else:
         shardings = placed(jax.eval_shape(create, params))
         create = jax.jit(create, out_shardings=shardings)

@@ -37,7 +37,7 @@ def _as_written_out(model):
     description evaluated in plain JAX.
     """
     module, variables = model.module(), model.variables(boxed=False)
-    weights = jnp.arange(1.0, 1 + model.x.size).reshape(model.x.shape)
+    weights = np.arange(1, 1 + model.x.size, dtype="float32").reshape(model.x.shape)
 
     def loss(evaluate):
         return lambda params, x: _with_output(evaluate({**variables, "params": params}, x), weights)

@@ -110,6 +110,7 @@ TREES = {
 OVER_TREES = ("jit", "remat", "vmap", "scan", "shard_map")
 
 
+@jax.jit
 def _work_on_tree(tree, count, x):
     """A result, and the new values of a tree of arrays and of a count."""
     total = x.sum() + sum(map(jnp.sum, jax.tree.leaves(tree)))

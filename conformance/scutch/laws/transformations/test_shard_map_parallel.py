@@ -65,9 +65,8 @@ def test_a_data_parallel_call_equals_the_unsharded_one(transforms, nnx, mesh, ov
     """
     reached(over)
     spec = _batch_specs(mesh)[over == "all axes"]
-    block = _block(nnx)
     mapped = transforms.shard_map(_forward, mesh=mesh, in_specs=(P(), spec), out_specs=spec)
-    assert near(mapped(block, X), _forward(block, X), **MODELS)
+    assert near(mapped(_block(nnx), X), _forward(_block(nnx), X), **MODELS)
 
 
 @requirement("transformations/places-arrays/shard-map-of-objects[outputs]")
@@ -102,8 +101,7 @@ def test_shard_map_decorates(transforms, nnx, mesh, form):
     shard_map = transforms.shard_map
     mapped = shard_map(work, **options) if form == "call" else shard_map(**options)(work)
     assert alike((mapped.__name__, mapped.__doc__), ("work", "What it says."))
-    block = _block(nnx)
-    assert near(mapped(block, X), _forward(block, X), **MODELS)
+    assert near(mapped(_block(nnx), X), _forward(_block(nnx), X), **MODELS)
 
 
 def _assert_unsharded(transforms, blocks):
