@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies.names import numbered_names
 
@@ -24,6 +24,7 @@ RUNS = ("init", "apply", "mutable", "as init", "bind")
 
 
 @requirement("linen/methods/parts-know-init", must_reach=RUNS)
+@costly
 @given(
     lifts=st.lists(st.sampled_from(["none", "jit", "remat", "vmap"]), min_size=1, max_size=3),
     run=st.sampled_from(RUNS), form=st.sampled_from(["compact", "setup"]), bare=st.booleans(),

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.models import keys
+from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS
@@ -117,13 +118,16 @@ class _Middle:
             for each, leaf in zip(numbers, leaves, strict=True)
         )
 
-        def slope(module, x):
-            return jax.value_and_grad(lambda v: (module.apply(v, x) ** 2).sum())
+        def slopes(module):
+            def slope(x):
+                return jax.value_and_grad(lambda v: (module.apply(v, x) ** 2).sum())
 
-        ours, theirs = jax.jit(
-            lambda v: [[slope(m, X + n)(v) for n in range(runs)] for m in (lifted, plain)]
-        )(variables)
-        assert_close(ours, theirs, "values and gradients", **MODELS)
+            return lambda v: [slope(X + n)(v) for n in range(runs)]
+
+        compare_routes(
+            slopes(lifted), slopes(plain), (variables,),
+            lambda ours, theirs: assert_close(ours, theirs, "values and gradients", **MODELS),
+        )  # fmt: skip
 
 
 @requirement(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import reached, requirement
+from scutch.lawkit.marks import costly, reached, requirement
 
 KINDS = ("Param", "BatchStat", "Count")
 """The types of variables in the model, for each of which an axis is drawn."""
@@ -190,6 +190,7 @@ loop_axes = st.fixed_dictionaries(
     "transformations/equals-jax/scan-of-objects",
     must_reach=("whole", "by type", "carried", "sliced", "shared by all", "reverse", "renewed"),
 )
+@costly
 @given(
     axes=loop_axes,
     whole=st.booleans(),
