@@ -9,7 +9,6 @@ implementation to take keys of any generator.
 """
 
 import math
-from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -50,14 +49,14 @@ def _words(data: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return _mixed(_mixed(places + data[0]) ^ data[1]).reshape(shape)
 
 
-def _split(data: jax.Array, shape: Sequence[int]) -> jax.Array:
+def _split(data: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """The data of new keys: an array of the shape, with two words for each key."""
     return _words(data, (*shape, 2))  # type: ignore[no-any-return]
 
 
-def _bits(data: jax.Array, width: int, shape: Sequence[int]) -> jax.Array:
+def _bits(data: jax.Array, width: int, shape: tuple[int, ...]) -> jax.Array:
     """Unsigned integers of `width` bits; of 64, the upper half is zero."""
-    return _words(data, tuple(shape)).astype(_WORDS[width])  # type: ignore[no-any-return]
+    return _words(data, shape).astype(_WORDS[width])  # type: ignore[no-any-return]
 
 
 @partial(jax.jit, inline=True)
