@@ -45,8 +45,7 @@ def start(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Arr
     Returns:
       The array of that shape and dtype.
     """
-    size = int(np.prod(shape, dtype=int))
-    return jnp.asarray(np.linspace(0.1, 0.9, size).reshape(shape), dtype)
+    return jnp.asarray(np.linspace(0.1, 0.9, int(np.prod(shape))).reshape(shape), dtype)
 
 
 def drawn(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Array:
