@@ -48,7 +48,7 @@ LAYOUT: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "meta": ("core.meta",),
         "logical": ("linen.spmd", "linen"),
-        "linen": ("linen", "core", "training.train_state"),
+        "linen": ("linen", "core", "training.train_state", "linen.partitioning"),
         "nnx": ("nnx",),
         "transforms": ("nnx",),
         "bridge": ("nnx.bridge.variables", "nnx.bridge", "nnx"),

@@ -23,9 +23,11 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "set_logical_axis_rules get_logical_axis_rules".split()
         ),
         "linen": frozenset(
-            "Module compact Dense BatchNorm Dropout LayerNorm Embed initializers scan vmap jit "
+            "Module compact Dense DenseGeneral Conv avg_pool BatchNorm Dropout LayerNorm Embed "
+            "initializers init init_with_output apply scan vmap jit "
             "remat vjp jvp grad value_and_grad custom_vjp cond switch while_loop map_variables "
-            "remat_scan add_metadata_axis DenyList TrainState Partitioned "
+            "remat_scan add_metadata_axis DenyList TrainState Partitioned param_with_axes "
+            "variable_with_axes get_axis_names scan_with_axes vmap_with_axes "
             "LogicallyPartitioned with_partitioning "
             "with_logical_partitioning with_logical_constraint get_partition_spec get_sharding "
             "logical_to_mesh_sharding meta broadcast PARTITION_NAME".split()

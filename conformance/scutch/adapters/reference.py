@@ -13,7 +13,7 @@ implementation = Implementation(
     scutch_reference.__version__,
     meta=meta,
     logical=logical,
-    linen=linen,
+    linen=Namespace("reference: linen", linen, linen.partitioning),
     nnx=nnx,
     transforms=nnx,
     bridge=bridge,

@@ -1,0 +1,152 @@
+"""Functions beside modules: `linen.init` and `linen.apply` (LIN-1g), and logical names that lie
+beside the variables (LIN-2a, LOG-8a, `002_`).
+
+The oracles are the methods of the module, and the names that were given.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.inputs.keys import small_key
+from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS
+
+FILTERS = (False, True, ("counts",), ("counts", "intermediates"))
+
+
+def _counting(linen):
+    """A module with a parameter, a count of its calls, and a value that it sows."""
+
+    class Counting(linen.Module):
+        @linen.compact
+        def __call__(self, x, *, by=1.0):
+            count = self.variable("counts", "calls", jnp.zeros, ())
+            if self.is_mutable_collection("counts"):
+                count.value += 1
+            self.sow("intermediates", "seen", x * by)
+            return x * by * self.param("scale", linen.initializers.normal(), (2,))
+
+    return Counting()
+
+
+@requirement(
+    "linen/methods/ways-to-call-agree", must_reach=("captured", "several", *map(str, FILTERS))
+)
+@costly
+@given(
+    seed=st.integers(0, 9), calls=st.integers(1, 3), mutable=st.sampled_from(FILTERS),
+    captured=st.booleans(),
+)  # fmt: skip
+def test_functions_of_modules_are_their_methods(linen, seed, calls, mutable, captured):
+    """`linen.init`, `linen.init_with_output` and `linen.apply` of a function, which calls a module
+    once or several times, give what the methods of the module give for this function.
+    """
+    reached(str(mutable))
+    if captured:
+        reached("captured")
+    if calls > 1:
+        reached("several")
+
+    def times(module, x, *, by):
+        for _ in range(calls):
+            x = module(x, by=by)
+        return x
+
+    module, key, x = _counting(linen), small_key(seed), np.arange(2, dtype="float32")
+    options = {"mutable": mutable, "capture_intermediates": captured}
+    making = {**options, "mutable": mutable is True or ("params", "counts", *(mutable or ()))}
+    for name in ("init", "init_with_output"):
+        expected = getattr(module, name)(key, x, by=2.0, method=times, **making)
+        assert_close(getattr(linen, name)(times, module, **making)(key, x, by=2.0), expected)
+    variables = module.init(key, x)
+    expected = module.apply(variables, x, by=3.0, method=times, **options)
+    assert_close(linen.apply(times, module, **options)(variables, x, by=3.0), expected)
+
+
+FORMS = ("alone", "scan", "vmap")
+axis_names = st.permutations(["embed", "mlp", None]).map(lambda names: tuple(names[:2]))
+
+
+@requirement("transformations/fits-rank/lifts-of-linen", must_reach=(*FORMS, "variable", "inner"))
+@costly
+@given(
+    names=axis_names,
+    form=st.sampled_from(FORMS), axis=st.integers(0, 2), variable=st.booleans(),
+    inner=st.booleans(), seed=st.integers(0, 9),
+)  # fmt: skip
+def test_names_beside_a_variable_have_one_name_per_axis(
+    linen, names, form, axis, variable, inner, seed
+):
+    """`get_axis_names` gives the names of `param_with_axes` and `variable_with_axes`, as the specs
+    of the variables; a lift with its name among them adds it at the axis of the variables. The
+    variables are those that the module has without names.
+    """
+    reached(form)
+    collection = "moving" if variable else "params"
+    if variable:
+        reached("variable")
+    if inner:
+        reached("inner")
+
+    def made(module, names, shape):
+        start, *key = (jnp.ones, ()) if variable else (linen.initializers.normal(), ())
+        if names is None and variable:
+            return module.variable(collection, "kernel", start, shape).value
+        if names is None:
+            return module.param("kernel", start, shape)
+        if variable:
+            return linen.variable_with_axes(collection, "kernel", start, shape, axes=names).value
+        return linen.param_with_axes("kernel", start, shape, axes=names)
+
+    def body(names):
+        class Leaf(linen.Module):
+            @linen.compact
+            def __call__(self, x):
+                return x @ made(self, names, (2, 2))
+
+        class Holder(linen.Module):
+            @linen.compact
+            def __call__(self, x):
+                return (Leaf(name="leaf") if inner else Leaf(name="other"))(x)
+
+        return Holder if inner else Leaf
+
+    def called(Module, names):
+        if form == "alone":
+            return Module()
+        options = {"variable_axes": {collection: axis}, "split_rngs": {"params": True}}
+        if form == "vmap":
+            if names is None:
+                return linen.vmap(Module, **options, in_axes=None, axis_size=3)()
+            return linen.vmap_with_axes(
+                Module, **options, in_axes=None, axis_size=3,
+                partitioning_axis_names={collection: "layers"},
+            )()  # fmt: skip
+
+        class Step(linen.Module):
+            @linen.compact
+            def __call__(self, x, _):
+                return Module(name="body")(x), None
+
+        if names is None:
+            return linen.scan(Step, **options, length=3)()
+        return linen.scan_with_axes(
+            Step, **options, length=3, axis_name="layers", axes_collections=(collection,)
+        )()
+
+    x = np.ones((1, 2), "float32")
+    given = (x, None) if form == "scan" else (x,)
+    named, plain = called(body(names), names), called(body(None), None)
+    variables, expected = (each.init(small_key(seed), *given) for each in (named, plain))
+    beside_it = variables[f"{collection}_axes"]
+    assert_close({k: v for k, v in variables.items() if k in expected}, expected)
+    specs = jax.tree.leaves(
+        linen.get_axis_names(beside_it), is_leaf=lambda n: isinstance(n, jax.sharding.PartitionSpec)
+    )
+    whole = [*names[:axis], "layers", *names[axis:]] if form != "alone" else names
+    assert alike([tuple(spec) for spec in specs], [tuple(whole)])
+    assert_close(named.apply(variables, *given), plain.apply(expected, *given))
