@@ -39,7 +39,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "Not OfType WithTag PathContains Rngs split_rngs fork_rngs reseed with_partitioning "
             "get_partition_spec get_named_sharding get_abstract_model eval_shape "
             "find_duplicates PARTITION_NAME use_eager_sharding "
-            "using_eager_sharding update_context current_update_context split_context "
+            "call TrainState ModelAndOptimizer map_state restore_int_paths set_metadata "
+            "Perturbation using_eager_sharding update_context current_update_context split_context "
             "merge_context to_tree from_tree".split()
         ),
         "transforms": frozenset(
@@ -69,6 +70,7 @@ OPTIONS: Mapping[str, frozenset[str]] = MappingProxyType(
                 "RngStream.lecun_normal",
                 "Rngs.fork",
                 "with_metadata",
+                "with_rngs",
             }
         ),
         "transforms": frozenset({"jit.graph", "jit.graph_updates", "shard_map.check_vma"}),

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, reached, refused, requirement
-from scutch.lawkit.tolerances import CALLS
+from scutch.lawkit.marks import costly, reached, requirement
 
 FILTERS = (False, True, ("counts",), ("counts", "intermediates"))
 
@@ -93,13 +92,13 @@ def test_names_beside_a_variable_have_one_name_per_axis(
         reached("inner")
 
     def made(module, names, shape):
-        start, *key = (jnp.ones, ()) if variable else (linen.initializers.normal(), ())
-        if names is None and variable:
-            return module.variable(collection, "kernel", start, shape).value
+        if variable and names is None:
+            return module.variable(collection, "kernel", jnp.ones, shape).value
+        if variable:
+            return linen.variable_with_axes(collection, "kernel", jnp.ones, shape, axes=names).value
+        start = linen.initializers.normal()
         if names is None:
             return module.param("kernel", start, shape)
-        if variable:
-            return linen.variable_with_axes(collection, "kernel", start, shape, axes=names).value
         return linen.param_with_axes("kernel", start, shape, axes=names)
 
     def body(names):

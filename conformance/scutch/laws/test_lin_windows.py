@@ -76,7 +76,7 @@ def test_a_convolution_is_that_of_jax(
     reached(padding)
     reached("bias" if bias else "no bias")
     draw, window = np.random.default_rng(seed), window[:rank]
-    x = draw.normal(size=(*lead, 6, 7, 4)[: len(lead) + rank] + (4,)).astype("float32")
+    x = draw.normal(size=(*lead, *(6, 7)[:rank], 4)).astype("float32")
     shape = (*window, 4 // groups, 2)
     kernel, offset = (draw.normal(size=s).astype("float32") for s in (shape, (2,)))
     mask = (draw.random(shape) < 0.5).astype("float32") if masked else None
@@ -110,7 +110,7 @@ def test_a_convolution_is_that_of_jax(
     strides=st.none() | st.tuples(*[st.integers(1, 2)] * 2),
 )  # fmt: skip
 def test_pooling_takes_means_of_windows(linen, seed, lead, window, padding, counted, strides):
-    """`avg_pool` gives the mean of each window, in which the zeros around the input count or not."""
+    """`avg_pool` gives the mean of each window; zeros around the input count in it or not."""
     reached(padding)
     reached("counted" if counted else "not counted")
     reached("no strides" if strides is None else "strides")
@@ -130,4 +130,6 @@ def test_pooling_takes_means_of_windows(linen, seed, lead, window, padding, coun
     counts = window[0] * window[1] if counted else np.maximum(sums(np.ones_like(x)), 1)
     found = linen.avg_pool(x, window, strides=strides, padding=pads, count_include_pad=counted)
     inside = np.ones_like(found) if counted else sums(np.ones_like(x)) > 0
-    assert_close(np.where(inside, found, 0), np.where(inside, sums(x) / counts, 0), "means", **CALLS)
+    assert_close(
+        np.where(inside, found, 0), np.where(inside, sums(x) / counts, 0), "means", **CALLS
+    )

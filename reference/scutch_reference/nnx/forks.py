@@ -95,7 +95,7 @@ def with_rngs(
 ) -> Tree:
     """Return a copy of an object with other seed streams: split, forked, or broadcast (OBJ-6).
 
-    The keys of the new streams are drawn from the copy, so the streams of `node` do not change.
+    The keys of the new streams are drawn from the streams of `node`, which never give them again.
 
     Args:
       node: An object, or a tree of objects. Without it, this returns a decorator of functions,
@@ -126,7 +126,7 @@ def with_rngs(
         (lambda stream, _: stream.fork(), dict.fromkeys(forked)),
     ]
     copy, predicate = clone(node), to_predicate(only)
-    for path, stream in iter_graph(copy):
+    for (path, stream), (_, twin) in zip(iter_graph(node), iter_graph(copy), strict=True):
         if isinstance(stream, RngStream) and predicate(path, stream):
             found = [
                 (change, *first)
@@ -138,7 +138,7 @@ def with_rngs(
                     place=f"the changes of {path!r}", given=found, expected="one change at most"
                 )
             for change, _, k in found[:1]:
-                update(stream, state(change(stream, k)))
+                update(twin, state(change(stream, k)))
     return copy
 
 

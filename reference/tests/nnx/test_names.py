@@ -307,7 +307,7 @@ def keys(rngs):
     ids=str,
 )
 def test_with_rngs_gives_the_keys_that_flax_gives(options):
-    """And the streams that it is given stay as they are."""
+    """Split, forked and broadcast streams, all or some."""
     flax = pytest.importorskip("flax", reason="Flax, whose keys are compared, is not installed")
     if flax.__version__ != "0.12.8":
         pytest.skip(f"the names are those of Flax 0.12.8, not {flax.__version__}")
@@ -322,11 +322,11 @@ def test_with_rngs_gives_the_keys_that_flax_gives(options):
     assert found[0] == found[1]
 
 
-def test_with_rngs_changes_nothing_that_it_is_given():
+def test_with_rngs_draws_from_the_streams_that_it_is_given():
     """As a function and as a decorator; two specific rules for one stream are refused."""
     rngs = ours.Rngs(params=0)
     assert ours.with_rngs({"r": rngs}, split=3)["r"].params.key.shape == (3,)
-    assert int(rngs.params.count[...]) == 0
+    assert int(rngs.params.count[...]) == 1
 
     @ours.with_rngs(split=2, only="params")
     def shape(rngs, *, more):

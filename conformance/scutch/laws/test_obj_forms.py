@@ -1,0 +1,284 @@
+"""Further functions of objects, states and streams: OBJ-1k, 1m, 4c, 4d, 5h, 6e, 7a.
+
+Each has another function or plain JAX that does the same: `nnx.call` has merge, call and split;
+`perturb` has the gradient of the value; the train state and the optimizer that holds its model have
+`optax`; a changed list has Python's list.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.lawkit.domain import assume, import_or_leave
+from scutch.lawkit.equality import alike, assert_close, plain_text
+from scutch.lawkit.marks import costly, options, reached, requirement
+from scutch.lawkit.tolerances import CALLS
+
+numbers = st.lists(st.sampled_from([-1.0, 0.5, 2.0]), max_size=3)
+
+
+def _counter(nnx, start=0.0):
+    """A module with a parameter and a count of calls."""
+
+    class Counter(nnx.Module):
+        def __init__(self):
+            self.w = nnx.Param(jnp.asarray([1.0, start]))
+            self.calls = nnx.Variable(jnp.asarray(0))
+
+        def scaled(self, x, *, by=1.0):
+            self.calls.set_value(self.calls.get_value() + 1)
+            return x * by * self.w.get_value()
+
+        __call__ = scaled
+
+    return Counter()
+
+
+@requirement("objects/graphs/jit-runs-merged-objects", must_reach=("root", "part", "jit", "apply"))
+@costly
+@given(
+    given=numbers, start=st.integers(0, 3), part=st.booleans(), jitted=st.booleans(),
+    merged=st.booleans(), named=st.booleans(),
+)  # fmt: skip
+def test_a_functional_call_merges_calls_and_splits(nnx, given, start, part, jitted, merged, named):
+    """`nnx.call` of what `split` returned, and `apply` of its definition and of its state, give the
+    result of the method and the changed parts, again and again.
+    """
+    reached("part" if part else "root")
+    if jitted:
+        reached("jit")
+    counter = _counter(nnx, start)
+    expected = [x * (2.0 if named else 1.0) * np.asarray([1.0, start]) for x in given]
+    parts = nnx.split(nnx.List([counter]) if part else counter)
+
+    def called(parts, x):
+        if merged:
+            reached("apply")
+        stand_in = parts[0].apply(*parts[1:]) if merged else nnx.call(parts)
+        method = stand_in[0].scaled if part else stand_in
+        return method(x, **({"by": 2.0} if named else {}))
+
+    step = jax.jit(called) if jitted else called
+    for x, wanted in zip(given, expected, strict=True):
+        found, parts = step(parts, x)
+        assert_close(found, wanted.astype("float32"), "result", **CALLS)
+    whole = nnx.merge(*parts)
+    assert alike(int((whole[0] if part else whole).calls.get_value()), len(given))
+
+
+TRANSFORMATIONS = {
+    "sgd": lambda optax: optax.sgd(0.1),
+    "momentum": lambda optax: optax.sgd(0.1, momentum=0.9),
+    "adam": lambda optax: optax.adam(0.1),
+}
+
+
+@requirement("objects/optimizer/update-equals-optax", must_reach=("train state", "with the model"))
+@given(
+    name=st.sampled_from(list(TRANSFORMATIONS)), held=st.booleans(), steps=numbers,
+    before=st.integers(0, 5), start=st.integers(0, 3),
+)  # fmt: skip
+def test_both_forms_of_training_compute_what_optax_computes(
+    nnx, transforms, name, held, steps, before, start
+):
+    """`ModelAndOptimizer`, which holds its model, and `TrainState`, which holds the parts of one,
+    change the parameters as `optax` does. A train state counts its steps and applies its model.
+    """
+    del transforms
+    optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
+    transformation, model = TRANSFORMATIONS[name](optax), _counter(nnx, start)
+    definition, params, rest = nnx.split(model, nnx.Param, ...)
+    values = {"w": model.w.get_value()}
+    state = transformation.init(values)
+    if held:
+        reached("with the model")
+        training = nnx.ModelAndOptimizer(model, transformation, wrt=nnx.Param)
+    else:
+        reached("train state")
+        training = nnx.TrainState.create(definition, params=params, tx=transformation, step=before)
+    for slope in steps:
+        slopes = {"w": jnp.asarray([slope, 1.0])}
+        updates, state = transformation.update(slopes, state, values)
+        values = optax.apply_updates(values, updates)
+        gradients = nnx.state(model, nnx.Param)
+        nnx.replace_by_pure_dict(gradients, slopes)
+        if held:
+            training.update(gradients)
+        else:
+            training = training.apply_gradients(gradients)
+    if held:
+        assert_close(training.model.w.get_value(), values["w"], "parameters", **CALLS)
+        assert training.model is model
+        return
+    assert alike(int(training.step), before + len(steps))
+    assert_close(training.params["w"].get_value(), values["w"], "parameters", **CALLS)
+    found, _ = training.apply("params", rest)(2.0)
+    assert_close(found, 2 * values["w"], "result", **CALLS)
+
+
+@requirement("objects/graphs/pop-removes-variables", must_reach=("several", "reduced", "none"))
+@given(values=numbers, reduced=st.booleans())
+def test_sown_values_are_kept_until_they_are_popped(nnx, values, reduced):
+    """`sow` keeps values in a tuple in their order, or as a function reduces them; `pop` takes
+    them, and the definition is then that of a module that has kept nothing.
+    """
+    reached("several" if len(values) > 1 else "one" if values else "none")
+    if reduced:
+        reached("reduced")
+    counter = _counter(nnx)
+    options = {"reduce_fn": lambda old, new: old - new, "init_fn": lambda: 10.0} if reduced else {}
+    for value in values:
+        counter.sow(nnx.Intermediate, "seen", value, **options)
+    popped = nnx.to_pure_dict(nnx.pop(counter, nnx.Intermediate))
+    assert alike(
+        popped, {"seen": 10.0 - sum(values) if reduced else tuple(values)} if values else {}
+    )
+    assert alike(plain_text(nnx.graphdef(counter)), plain_text(nnx.graphdef(_counter(nnx))))
+
+
+@requirement("objects/states/state-is-a-pytree")
+@given(values=st.dictionaries(st.sampled_from("abc"), numbers), method=...)
+def test_a_mapped_state_has_the_results_at_the_paths(nnx, values, method: bool):
+    """`map_state` and `State.map` call a function with each path and leaf, and put its results at
+    these paths; the state stays.
+    """
+    flat = {(key, i): x for key, each in values.items() for i, x in enumerate(each)}
+    state = nnx.from_flat_state(flat)
+
+    def function(path, leaf):
+        return (*path, leaf)
+
+    found = state.map(function) if method else nnx.map_state(function, state)
+    assert alike(dict(nnx.to_flat_state(found)), {at: (*at, x) for at, x in flat.items()})
+    assert alike(dict(nnx.to_flat_state(state)), flat)
+
+
+keys = st.integers(-3, 12) | st.text("ab-", min_size=1, max_size=3)
+
+
+@requirement("objects/states/pure-dict-restores-state")
+@given(tree=st.recursive(st.floats(0, 1), lambda inner: st.dictionaries(keys, inner, min_size=1)))
+def test_texts_of_integers_become_integers_again(nnx, tree):
+    """`restore_int_paths` undoes at every depth that integer keys became texts."""
+
+    def written(tree):
+        return {str(k): written(v) for k, v in tree.items()} if isinstance(tree, dict) else tree
+
+    if isinstance(tree, dict):
+        assert alike(nnx.restore_int_paths(written(tree)), tree)
+
+
+@requirement("objects/metadata/names-set-and-read-metadata", must_reach=("some", "all"))
+@given(new=st.integers(0, 3), old=st.integers(0, 3), some=st.booleans())
+def test_metadata_is_set_for_chosen_variables(nnx, new, old, some):
+    """`set_metadata(x, only=filter, **metadata)` sets metadata of every variable in `x` that the
+    filter takes, and of no other.
+    """
+    reached("some" if some else "all")
+    counter = _counter(nnx)
+    for variable in (counter.w, counter.calls):
+        variable.set_metadata(mark=old)
+    nnx.set_metadata({"part": counter}, **({"only": nnx.Param} if some else {}), mark=new)
+    found = [variable.get_metadata("mark") for variable in (counter.w, counter.calls)]
+    assert alike(found, [new, old if some else new])
+
+
+@requirement("objects/containers/containers-are-walked")
+@given(indices=st.lists(st.integers(-4, 4), max_size=5))
+def test_inserted_variables_are_where_python_inserts_them(nnx, indices):
+    """Variables inserted into a tracked list are in the state under the indices that a list of
+    Python gives them.
+    """
+    expected, tracked = [], nnx.List([])
+    for number, index in enumerate(indices):
+        expected.insert(index, number)
+        tracked.insert(index, nnx.Param(jnp.asarray(number)))
+    found = {at: int(leaf) for at, leaf in nnx.to_pure_dict(nnx.state(tracked)).items()}
+    assert alike(found, dict(enumerate(expected)))
+
+
+CHANGES = ("split", "fork", "broadcast")
+HOW = ("function", "decorator", "method")
+
+
+@requirement("objects/streams/lanes-draw-own-keys", must_reach=(*CHANGES, "some", *HOW))
+@options("nnx.with_rngs")
+@given(
+    change=st.sampled_from(CHANGES), shape=st.sampled_from([2, 3, (2, 2)]), some=st.booleans(),
+    drawn=st.integers(0, 2), how=st.sampled_from(HOW), by_filter=st.booleans(),
+)  # fmt: skip
+def test_a_copy_with_other_streams_leaves_the_streams(
+    nnx, change, shape, some, drawn, how, by_filter
+):
+    """`with_rngs` gives a copy of an object whose streams have several keys, all different; or
+    several times one key; or one key of their own. The streams of the object never give these keys,
+    and other streams stay. As a decorator it does so for the arguments of a function.
+    `Rngs` has methods that do so for all streams.
+    """
+    assume(how != "method" or not (some or by_filter))
+    reached(change)
+    reached(how)
+    if some:
+        reached("some")
+    rngs = nnx.Rngs(params=0, dropout=1)
+    for _ in range(drawn):
+        rngs.params()
+    one = some or by_filter or (change == "fork" and how != "method")
+    wanted = "params" if one else ...
+    asked = [wanted] if change == "fork" else {wanted: shape} if by_filter else shape
+    changes = {change: asked, "graph_updates": False, **({"only": "params"} if some else {})}
+    if how == "method":
+        copy = rngs.fork() if change == "fork" else getattr(rngs, change)(shape)
+    elif how == "decorator":
+        copies = []
+        nnx.with_rngs(**changes)(copies.append)(rngs)
+        (copy,) = copies
+    else:
+        copy = nnx.with_rngs(rngs, **changes)
+
+    def data(stream):
+        return np.asarray(jax.random.key_data(stream.key.get_value()))
+
+    found = data(copy.params)
+    if change == "fork":
+        assert alike(found.shape, data(rngs.params).shape)
+    else:
+        lanes = shape if isinstance(shape, tuple) else (shape,)
+        assert alike(found.shape[: len(lanes)], lanes)
+        different = len(np.unique(found.reshape(-1, found.shape[-1]), axis=0))
+        assert alike(different, 1 if change == "broadcast" else int(np.prod(lanes)))
+    keys = found.reshape(-1, found.shape[-1]).tolist()
+    assert data(rngs.params).tolist() not in keys
+    assert jax.random.key_data(rngs.params()).tolist() not in keys
+    if one:
+        assert np.array_equal(data(copy.dropout), data(rngs.dropout))
+        again = jax.random.key_data(nnx.Rngs(dropout=1).dropout())
+        assert np.array_equal(jax.random.key_data(rngs.dropout()), again)
+
+
+@requirement(
+    "transformations/equals-jax/grad-of-objects[variables]", must_reach=("several", "once")
+)
+@costly
+@given(xs=st.lists(st.sampled_from([-1.0, 0.5, 2.0]), min_size=1, max_size=3), twice=st.booleans())
+def test_the_gradient_of_a_perturbation_is_that_of_its_value(nnx, transforms, xs, twice):
+    """`perturb` adds zeros in a variable, which is made at the first call: the gradient for them is
+    the gradient for the value.
+    """
+    reached("several" if twice else "once")
+
+    class Perturbed(nnx.Module):
+        def __call__(self, x):
+            x = self.perturb("between", 3 * x)
+            return (self.perturb("after", x * x) if twice else x * x).sum()
+
+    module, x = Perturbed(), jnp.asarray(xs)
+    assert_close(module(x), (9 * x * x).sum(), "value", **CALLS)
+    gradient = transforms.grad(
+        lambda module: module(x), argnums=transforms.DiffState(0, nnx.Perturbation)
+    )(module)
+    assert_close(gradient["between"].get_value(), 2 * 3 * x, "gradient", **CALLS)
+    if twice:
+        assert_close(gradient["after"].get_value(), jnp.ones_like(x), "gradient", **CALLS)
