@@ -21,9 +21,11 @@ expression, and nothing else is needed.
 
 import ast
 import difflib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TypeGuard
+
+from scutch_ci.conditions import CONDITIONS
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -54,6 +56,9 @@ UNSEEN = ("overload", "dataclass_transform", "cast", "TypeVar", "warn")
 KEYWORDS_UNSEEN = ("strict", "slots", "repr", "encoding", "autograph", "maxsize")
 """Keyword arguments that do not change the values that a program computes."""
 
+HOLDS = "scutch_ci.conditions"
+"""The module whose function `holds` a conditional fault calls."""
+
 Span = tuple[int, int]
 
 
@@ -69,6 +74,7 @@ class Fault:
       in_function: Whether it stands in a function, so that only a caller of that function sees it.
       span: The position of the replaced text: its first byte, and the first byte after it.
       new: The text that replaces it.
+      condition: The one of `conditions` under which it is active; empty if it always is.
     """
 
     file: str
@@ -77,6 +83,7 @@ class Fault:
     in_function: bool
     span: Span
     new: str
+    condition: str = ""
 
     @property
     def name(self) -> str:
@@ -126,6 +133,26 @@ def faults_in(source: str, file: str) -> tuple[Fault, ...]:
             span = first + changed.col_offset, last + (changed.end_col_offset or 0)
             found[span, new] = Fault(file, changed.lineno, scope, in_function, span, new)
     return tuple(found[key] for key in sorted(found))
+
+
+def conditional(source: str, faults: Iterable[Fault]) -> Iterator[Fault]:
+    """The faults in the bodies of functions, once for each condition under which they are active.
+
+    Args:
+      source: The text of the file.
+      faults: Some faults of the file, none of them conditional.
+    """
+    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    lines = {n for f in functions for n in range(f.body[0].lineno, (f.end_lineno or 0) + 1)}
+    for fault in faults:
+        old = source.encode()[slice(*fault.span)].decode()
+        for condition in CONDITIONS if fault.line in lines and fault.new != "break" else ():
+            held = f"__import__('{HOLDS}', fromlist='_').holds({condition!r}, locals())"
+            changed = {
+                "pass": f"if not {held}: {old}",
+                "return None": f"return None if {held} else ({old.removeprefix('return')})",
+            }.get(fault.new, f"({fault.new} if {held} else {old})")
+            yield replace(fault, new=changed, condition=condition)
 
 
 def _nodes(node: ast.AST, scope: str, in_function: bool) -> Iterator[tuple[ast.AST, str, bool]]:

@@ -11,14 +11,20 @@ few inputs, and then, if none has failed, on as many as a run of the profile `ci
 comes to one of these:
 
     found      a law failed
-    survived   every law that sees it passed, or none sees it
+    survived   every law that sees it passed
+    unseen     no law calls the function that holds it; `--unseen` names these functions
+    error-kind, out-of-contract    ci/mutants.toml excludes it, with the reason
     crashed, timeout    the process ended, or went on for ever, while it tried a law
     broken     the mutant cannot be imported
 
 Those that ci/mutants.toml lists as equivalent, with the reason why nobody could tell, are not
-planted, and none is in a function that no law calls: `--unseen` names these. The score is the share
-that was found of the faults that were found or survived. Each result is a line of a file, so that
+planted. The score is the share that was found of the faults that were found, survived or are
+unseen; a second score counts the excluded ones as missed. Each result is a line of a file, so that
 the same command goes on where it was interrupted.
+
+With `--conditional` a fault is active only where a condition on the values of its function holds,
+such as an array of rank above 2 (`conditions`). One for which it never held while the laws that
+see it passed is `inactive`, and left out of the score: the condition may be impossible there.
 """
 
 import argparse
@@ -43,12 +49,14 @@ from scutch.report.text import publish
 
 from scutch_ci import conformance
 from scutch_ci.checkout import ROOT, processors
-from scutch_ci.equivalents import is_listed, listed
-from scutch_ci.faults import Fault, faults_in
-from scutch_ci.sights import FEW, Sight, called_by_import, convicting, seeing, shows_in, sights
+from scutch_ci.equivalents import EQUIVALENT, EXCLUDED, kind_of, listed
+from scutch_ci.faults import Fault, conditional, faults_in
+from scutch_ci.sights import FEW, Sight, called_by_import, convicting, seeing, sights, uncalled
 from scutch_ci.subjects import PACKAGES, Subject, judging
 
 OUTPUT = ROOT / "build" / "mutants"
+JUDGED = ("found", "survived", "unseen")
+"""The outcomes that count in the score."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,8 @@ class Result:
     Args:
       fault: Its name.
       file: Where it was planted.
-      outcome: `found`, `survived`, `crashed`, `timeout` or `broken`.
+      outcome: `found`, `survived`, `unseen`, `inactive`, `crashed`, `timeout`, `broken`, or the
+        kind of the entry of ci/mutants.toml that excludes it.
       law: The one that failed, or in which the process ended.
       reason: How it failed.
       laws: How many laws can see the fault.
@@ -100,6 +109,10 @@ def tried(work: Work) -> Result:
         )
 
     convicted: dict[str, int] = {}
+    kind = kind_of(fault, subject, listed())
+    if kind or not names:
+        return result(kind or "unseen")
+    active = False
     runner = Runner(judging(subject, fault))
     try:
         imported = runner.ask(None, 60)
@@ -119,7 +132,8 @@ def tried(work: Work) -> Result:
                     return result(answer.outcome, name, f"{answer.doing}: {answer.reason}")
                 if answer[0] == "failed":
                     return result("found", name, answer[3])
-        return result("survived")
+                active = active or answer[5]
+        return result("survived" if active else "inactive")
     finally:
         runner.close()
 
@@ -149,18 +163,21 @@ def convictions(
             yield name, answer[4], answer[3]
 
 
-def candidates(subject: Subject, laws: Mapping[str, Sight]) -> tuple[list[Fault], list[str]]:
-    """The faults that are planted, and the functions that get none because no law calls them.
+def candidates(subject: Subject, *, conditions: bool = False) -> list[Fault]:
+    """All faults of an implementation but those that ci/mutants.toml lists as equivalent.
 
-    The faults listed in ci/mutants.toml are in neither.
+    Args:
+      subject: The implementation.
+      conditions: Whether conditional faults are made of those that no entry excludes.
     """
-    entries = listed()
-    everything = [f for file, text in subject.sources.items() for f in faults_in(text, file)]
-    counted = [fault for fault in everything if not is_listed(fault, subject, entries)]
-    called = {place for sight in laws.values() for place in sight.functions}
-    planted = [fault for fault in counted if any(shows_in(fault, place) for place in called)]
-    unseen = {f.place: "" for f in counted if f.in_function and f.place not in called}
-    return planted, list(unseen)
+    entries, found = listed(), list[Fault]()
+    for file, text in subject.sources.items():
+        kinds = {fault: kind_of(fault, subject, entries) for fault in faults_in(text, file)}
+        if conditions:
+            found += conditional(text, (fault for fault, kind in kinds.items() if not kind))
+        else:
+            found += (fault for fault, kind in kinds.items() if kind != EQUIVALENT)
+    return found
 
 
 def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> list[Fault]:
@@ -184,14 +201,21 @@ def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> 
 
 
 def score(results: Sequence[Result]) -> str:
-    """The share that was found of the faults that were found or survived."""
-    found = sum(result.outcome == "found" for result in results)
-    judged = found + sum(result.outcome == "survived" for result in results)
-    return f"{found} of {judged}" + (f", {100 * found / judged:.0f} %" if judged else "")
+    """The share of the faults that was found, and the share if those excluded count as missed."""
+    outcomes = Counter(result.outcome for result in results)
+    found, judged = outcomes["found"], sum(outcomes[each] for each in JUDGED)
+    excluded = sum(outcomes[each] for each in EXCLUDED)
+    first = share(found, judged)
+    return f"{first}; {share(found, judged + excluded)} of all" if excluded else first
+
+
+def share(part: int, of: int) -> str:
+    """A number of faults, and its percentage where there are any."""
+    return f"{part} of {of}" + (f", {100 * part / of:.0f} %" if of else "")
 
 
 def table(results: Sequence[Result]) -> Iterator[str]:
-    """The score of each file and of all, with the number of each other outcome."""
+    """The score of each file and of all, with the number of each outcome but found and survived."""
     files = sorted({result.file for result in results})
     for name in [*files, "all"]:
         those = [result for result in results if name in (result.file, "all")]
@@ -204,7 +228,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The command's options."""
     parser = argparse.ArgumentParser(
         "ci/mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="exit codes: 0 no fault survived, 1 some did, 2 nothing was tried",
+        epilog="exit codes: 0 none survived or was unseen, 1 some did, 2 nothing was tried",
     )  # fmt: skip
     add = parser.add_argument
     add("--implementation", choices=PACKAGES, default="reference", help="%(default)s by default")
@@ -219,7 +243,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         "fault, and keep which of them fail: `ci/portfolio` chooses laws by that")  # fmt: skip
     add("--chosen", choices=[name for name, one in profiles.PROFILES.items() if one.seconds],
         help="try only the laws and inputs that a profile has chosen")  # fmt: skip
-    add("--unseen", action="store_true", help="only name the functions that no law calls")
+    add("--conditional", action="store_true", help="plant faults that are active on a condition")
+    add("--unseen", action="store_true",
+        help="only name the functions that no law calls, with their numbers of faults")  # fmt: skip
     add("--results", type=Path, metavar="FILE", help="where results are kept, and taken from")
     add("--again", action="store_true", help="try again what survived, crashed or timed out")
     return parser.parse_args(arguments)
@@ -233,17 +259,21 @@ def main(arguments: Sequence[str]) -> int:
     subject = Subject.of(options.implementation)
     seen = sights(subject, options.jobs, OUTPUT / f"{subject.where}-sights.json")
     laws = convicting(subject, seen)
-    planted, unseen = candidates(subject, laws)
+    faults = candidates(subject, conditions=options.conditional)
+    faults = [fault for fault in faults if options.file in fault.file]
     examples = dict.fromkeys(laws, options.examples)
     if options.chosen:
         examples = chosen_laws(options.chosen, laws)
         laws = {name: laws[name] for name in examples}
+    by_import = called_by_import(subject)
     if options.unseen:
-        print(*[place for place in unseen if options.file in place], sep="\n")
-        return 0
-    chosen = [fault for fault in planted if options.file in fault.file]
+        missed = Counter(fault.place for fault in uncalled(faults, laws, by_import))
+        print(*(f"{place}  {number}" for place, number in missed.items()), sep="\n")
+        print(f"{share(missed.total(), len(faults))}, are in functions that no law calls")
+        return int(bool(missed))
+    chosen = faults
     if options.sample is not None:
-        chosen = drawn(chosen, subject, options.sample, options.seed)
+        chosen = drawn(faults, subject, options.sample, options.seed)
     if not chosen:
         told = Counter(sight.outcome for sight in seen.values())
         laws_did = ", ".join(f"{number} {outcome}" for outcome, number in told.items())
@@ -255,17 +285,21 @@ def main(arguments: Sequence[str]) -> int:
     kept = read(file, {fault.diff(subject.sources[fault.file]) for fault in chosen}, options.again)
     left = [fault for fault in chosen if fault.diff(subject.sources[fault.file]) not in kept]
     print(f"{len(chosen)} faults, {len(kept)} of them tried before, in {file}", flush=True)
-    for result in tried_all(subject, left, laws, options.jobs, examples, options.all_laws):
+    work = [
+        (subject, fault, names, {n: laws[n] for n in names}, {n: examples[n] for n in names},
+         options.all_laws)
+        for fault in left for names in [seeing(fault, laws, by_import)]
+    ]  # fmt: skip
+    for result in tried_all(work, options.jobs):
         kept[result.diff] = result
         with file.open("a", encoding="utf-8") as lines:
             lines.write(f"{json.dumps(asdict(result))}\n")
     results = list(kept.values())
     for result in results:
-        if result.outcome not in ("found", "broken"):
+        if result.outcome not in ("found", "broken", *EXCLUDED):
             print(f"\n{result.outcome}, seen by {result.laws} laws {result.law}\n{result.diff}")
     print("", *table(results), sep="\n")
-    print(f"no law calls {len(unseen)} functions, which got no fault; --unseen names them")
-    return int(any(result.outcome == "survived" for result in results))
+    return int(any(result.outcome in ("survived", "unseen") for result in results))
 
 
 def chosen_laws(profile: str, laws: Iterable[str]) -> dict[str, int]:
@@ -312,17 +346,8 @@ def results_in(file: Path) -> list[Result]:
     return [Result(**json.loads(line)) for line in whole.splitlines()]
 
 
-def tried_all(
-    subject: Subject, faults: Sequence[Fault], laws: Mapping[str, Sight], jobs: int,
-    examples: Mapping[str, int], seconds_for_all: float,
-) -> Iterator[Result]:  # fmt: skip
+def tried_all(work: Sequence[Work], jobs: int) -> Iterator[Result]:
     """Try the laws on each mutant, several at a time; yields results as they come."""
-    work, by_import = [], called_by_import(subject)
-    for fault in faults:
-        names = seeing(fault, laws, by_import)
-        seen = {name: laws[name] for name in names}
-        inputs = {name: examples[name] for name in names}
-        work.append((subject, fault, names, seen, inputs, seconds_for_all))
     with multiprocessing.get_context("fork").Pool(jobs) as pool, Progress() as progress:
         task = progress.add_task("mutants", total=len(work))
         for result in pool.imap_unordered(tried, work):

@@ -10,7 +10,7 @@ import hashlib
 import json
 import multiprocessing
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -162,6 +162,15 @@ def seeing(fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] =
 
     found = [n for n, sight in laws.items() if any(shows_in(widest, f) for f in sight.functions)]
     return sorted(found, key=rank)
+
+
+def uncalled(
+    faults: Iterable[Fault], laws: Mapping[str, Sight], by_import: Collection[str]
+) -> list[Fault]:
+    """The faults that no law can see; the arguments are those of `seeing`."""
+    called = {place for sight in laws.values() for place in sight.functions}
+    unseen = [f for f in faults if not any(shows_in(f, place) for place in called)]
+    return [fault for fault in unseen if not seeing(fault, laws, by_import)]
 
 
 def shows_in(fault: Fault, function: str) -> bool:

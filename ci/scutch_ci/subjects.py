@@ -29,6 +29,7 @@ from scutch.judging.isolation import Runner
 from scutch.judging.trying import try_law
 from scutch.loading import load
 
+from scutch_ci.conditions import CALLS
 from scutch_ci.faults import Fault
 
 PACKAGES = {"reference": "scutch_reference", "flax": "flax"}
@@ -43,8 +44,7 @@ FILES = {
         "training/train_state.py",
     ),
 }  # fmt: skip
-"""Where faults are planted: in the files of the contract's areas. Both implementations do more in
-them than the contract asks for, so only functions that some law calls get any."""
+"""Where faults are planted: in the files of the contract's areas."""
 CACHED = type(functools.cache(len))
 """The class of a function under `functools.cache` or `functools.lru_cache`."""
 MAKING = ("scutch.inputs", "scutch.lawkit")
@@ -139,7 +139,8 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
 
     The request `null` imports the implementation, and is answered with its claims and the functions
     that the import called; `[law, inputs]` tries a law on it. Inputs that break a law as it is
-    known to break are passed over, so that it convicts by the others.
+    known to break are passed over, so that it convicts by the others. The last item of the answer
+    says whether the fault was active so far.
 
     Args:
       subject: The implementation.
@@ -173,7 +174,8 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
         told = trial.counterexample.input if trial.counterexample else ""
         outcome = "known" if trial.broke else trial.outcome
         reason = f"{told}: {trial.reason}"
-        return [outcome, trial.seconds, sorted(called), reason, trial.examples + 1]
+        active = fault is None or not fault.condition or CALLS[True] > 0
+        return [outcome, trial.seconds, sorted(called), reason, trial.examples + 1, active]
 
     return answer
 

@@ -40,8 +40,9 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
             "get_partition_spec get_named_sharding get_abstract_model eval_shape "
             "find_duplicates PARTITION_NAME use_eager_sharding "
             "call TrainState ModelAndOptimizer map_state restore_int_paths set_metadata "
-            "Perturbation using_eager_sharding update_context current_update_context split_context "
-            "merge_context to_tree from_tree".split()
+            "Perturbation Linear LinearGeneral Embed LayerNorm BatchNorm Dropout "
+            "MultiHeadAttention using_eager_sharding update_context current_update_context "
+            "split_context merge_context to_tree from_tree".split()
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "

@@ -7,14 +7,15 @@ import sys
 from dataclasses import asdict, replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from scutch.judging import suite
-from scutch_ci import front_page, portfolio
-from scutch_ci.equivalents import Listed, is_listed
-from scutch_ci.faults import faults_in
+from scutch_ci import conditions, front_page, portfolio
+from scutch_ci.equivalents import EXCLUDED, Listed, kind_of, listed
+from scutch_ci.faults import conditional, faults_in
 from scutch_ci.history import Night
-from scutch_ci.mutants import Result, drawn
-from scutch_ci.sights import Sight, seeing
+from scutch_ci.mutants import Result, drawn, score, table
+from scutch_ci.sights import Sight, seeing, uncalled
 
 SOURCE = '''\
 """A box class that adds axes on its own."""
@@ -133,7 +134,7 @@ def test_an_entry_is_about_a_function_or_a_part_of_it_or_one_fault(entry, left):
     subject = SimpleNamespace(where="mine", sources={"file.py": source})
     entries = [Listed("mine", "file.py", "why", **entry)]
     faults = [f for f in faults_in(source, "file.py") if "2" not in f.new]
-    counted = [fault.new for fault in faults if not is_listed(fault, subject, entries)]
+    counted = [fault.new for fault in faults if not kind_of(fault, subject, entries)]
     assert counted == left
 
 
@@ -142,8 +143,75 @@ def test_an_entry_may_be_about_a_block():
     subject = SimpleNamespace(where="mine", sources={"file.py": source})
     entries = [Listed("mine", "file.py", "why", "f", under=r"^if x\.ref")]
     faults = [f for f in faults_in(source, "file.py") if f.new == "pass"]
-    counted = [f.line for f in faults if not is_listed(f, subject, entries)]
+    counted = [f.line for f in faults if not kind_of(f, subject, entries)]
     assert counted == [5, 6]
+
+
+def test_the_table_of_an_entry_is_the_kind_of_its_reason(tmp_path):
+    file = tmp_path / "mutants.toml"
+    tables = ("equivalent", *EXCLUDED)
+    rows = "implementation = 'mine'\nfile = 'file.py'\nreason = 'why'\nfunction = "
+    file.write_text("".join(f"[[{t}]]\n{rows}'{t[:2]}'\n" for t in tables))
+    source = "".join(f"def {t[:2]}(): return 1\n" for t in (*tables, "free"))
+    subject = SimpleNamespace(where="mine", sources={"file.py": source})
+    kinds = [kind_of(f, subject, listed(file)) for f in faults_in(source, "file.py")]
+    assert list(dict.fromkeys(kinds)) == [*tables, ""]
+
+
+def test_every_entry_has_a_kind():
+    assert {entry.kind for entry in listed()} == {"equivalent", *EXCLUDED}
+
+
+def test_a_fault_that_no_law_sees_counts_and_an_excluded_one_counts_in_the_second_score():
+    result = Result("f", "file.py", "found", "law", "", 1, 0.1, "diff")
+    outcomes = ["found", "found", "survived", "unseen", "error-kind", "inactive", "broken"]
+    results = [replace(result, outcome=outcome) for outcome in outcomes]
+    assert score(results) == "2 of 4, 50 %; 2 of 5, 40 % of all"
+    assert "1 unseen" in [*table(results)][-1]
+    assert score(results[:4]) == "2 of 4, 50 %"
+
+
+def test_faults_of_functions_that_no_law_calls_are_named():
+    source = "def seen(): return 1\ndef unseen(): return 1\ndef imported(): return 1\n"
+    faults = faults_in(source, "file.py")
+    laws = {"law": Sight("passed", 1.0, ("file.py:seen",))}
+    places = {fault.place for fault in uncalled(faults, laws, {"file.py:imported"})}
+    assert places == {"file.py:unseen"}
+
+
+def test_a_conditional_fault_is_active_only_where_its_condition_holds():
+    source = "def f(x, y=1):\n    x.append(y)\n    return x if y > 2 else [y]\n"
+    conditions.CALLS.clear()
+    seen = set()
+    for fault in conditional(source, faults_in(source, "file.py")):
+        assert fault.line > 1, "a default is no part of the body"
+        space = {}
+        exec(fault.planted_in(source), space)
+        results = [space["f"]([("a", "b")], 3), space["f"]([("a", "a")], 3)]
+        if fault.condition == "a repeated name":
+            assert results[0] == [("a", "b"), 3]
+            seen.add(str(results[1]))
+    assert len(seen) > 2
+    assert conditions.CALLS[True]
+    assert conditions.CALLS[False]
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "expected"),
+    [
+        ("a rank above 2", {"x": [np.ones((1, 1, 1))]}, True),
+        ("a rank above 2", np.ones((3, 3)), False),
+        ("an axis of size 1", SimpleNamespace(value=np.ones((3, 1))), True),
+        ("an axis of size 1", np.ones(3), False),
+        ("a traced array", np.ones(3), False),
+        ("a repeated name", ("a", None, "a"), True),
+        ("a repeated name", ("a", None, None), False),
+        ("a shared value", [shared := [], shared], True),
+        ("a shared value", [[], []], False),
+    ],
+)
+def test_conditions_look_into_containers_and_objects(condition, value, expected):
+    assert conditions.holds(condition, {"argument": value}) is expected
 
 
 def test_text_that_is_not_ascii_is_changed_in_the_right_place():

@@ -232,8 +232,8 @@ def prepared(
     fixtures = law.arguments(implementation, subject, unasserted)
     function = hypothesis_parts.written(law.function)
     leaving.remember(function)
-    claimed = (implementation, *(getattr(implementation, name) for name in CAPABILITIES))
-    return Attempt(law.name, function, builder, fixtures, claimed)
+    spaces = {name: getattr(implementation, name) for name in CAPABILITIES} | fixtures
+    return Attempt(law.name, function, builder, fixtures, (implementation, *spaces.values()))
 
 
 def mixed(broken_by: Inputs, inputs: Inputs, *, owned: bool = False) -> Iterator[Inputs]:

@@ -27,7 +27,7 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
 from scutch.loading import load
-from scutch.namespaces import CAPABILITIES
+from scutch.namespaces import CAPABILITIES, Namespace
 
 SUBJECT = "subject"
 UNASSERTED = "unasserted"
@@ -85,9 +85,13 @@ class Law:
           unasserted: An `unasserted.Unasserted`, for laws that take it.
 
         Returns:
-          The fixtures that the law takes, and no others.
+          The fixtures that the law takes, and no others. A capability that is not claimed has no
+          name: a law of another capability that asks for one is not tried.
         """
-        made = {name: getattr(implementation, name) for name in CAPABILITIES}
+        made = {
+            name: Namespace(f"{implementation.name}: {name}", names=()) if space is None else space
+            for name in CAPABILITIES for space in [getattr(implementation, name)]
+        }  # fmt: skip
         made |= {"implementation": implementation, SUBJECT: subject, UNASSERTED: unasserted}
         if "reference" in self.fixtures:
             made["reference"] = load("reference")

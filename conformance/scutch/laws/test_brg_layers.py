@@ -1,0 +1,193 @@
+"""Layers of NNX, wrapped for Linen and not, beside those of Linen: BRG-7b, 7f (`004_`).
+
+Each layer of NNX has a layer of Linen that computes the same of the same variables. Attention has
+its formula.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.tolerances import CALLS, MODELS, near
+
+EQUALS = "bridge/wrappers/tolinen-equals-module"
+seeds = st.integers(0, 99)
+SIZES = (5, 3, 4)
+"""The shape of the inputs."""
+
+
+def _pair(linen, nnx, kind, flags, axes, dtype):
+    """A layer of NNX, as class, arguments and options, and the layer of Linen that is like it."""
+    bias, scale = flags
+    options = {"use_bias": bias, "dtype": dtype}
+    if kind == "Linear":
+        return (nnx.Linear, (4, 6), options), linen.Dense(6, **options)
+    if kind == "LinearGeneral":
+        features, over = (2, 3) if scale else 6, tuple(axes[: 1 + scale])
+        batch, options = bias and 0 not in over, options | {"axis": over}
+        own = {**options, "batch_axis": {0: SIZES[0]} if batch else {}}
+        layer = nnx.LinearGeneral, (tuple(SIZES[axis] for axis in over), features), own
+        return layer, linen.DenseGeneral(features, batch_dims=(0,) if batch else (), **options)
+    if kind in ("Embed", "attend"):
+        return (nnx.Embed, (7, 4), {"dtype": dtype}), linen.Embed(7, 4, dtype=dtype)
+    options = {"use_bias": bias, "use_scale": scale, "epsilon": 0.1}
+    if kind == "LayerNorm":
+        options |= {"feature_axes": axes[0], "reduction_axes": tuple(axes[:2])}
+    else:
+        options |= {"axis": axes[0], "momentum": 0.75}
+    layer = getattr(nnx, kind), (SIZES[axes[0]],), options
+    return layer, getattr(linen, kind)(**options)
+
+
+KINDS = ("Linear", "LinearGeneral", "Embed", "attend", "LayerNorm", "BatchNorm")
+
+
+@requirement(EQUALS, must_reach=(*KINDS, "running", "masked"))
+@costly
+@given(
+    kind=st.sampled_from(KINDS), seed=seeds, flags=st.tuples(st.booleans(), st.booleans()),
+    axes=st.permutations([0, 1, 2]), dtype=st.sampled_from([None, "float16"]),
+    running=st.booleans(), in_call=st.booleans(), masked=st.booleans(),
+)  # fmt: skip
+def test_a_layer_of_nnx_computes_what_linen_computes(
+    linen, nnx, bridge, kind, seed, flags, axes, dtype, running, in_call, masked
+):
+    """`Linear`, `LinearGeneral`, `Embed`, `LayerNorm` and `BatchNorm` have the variables, outputs
+    and changed statistics of the layer of Linen with the same options, wrapped for Linen too.
+    """
+    reached(kind)
+    draw = np.random.default_rng(seed)
+    if kind == "LinearGeneral":  # Flax takes axes in the order of the inputs
+        axes = [*sorted(axes[: 1 + flags[1]]), *axes[1 + flags[1] :]]
+    (cls, sizes, own), module = _pair(linen, nnx, kind, flags, axes, dtype)
+    layer, wrapped = cls(*sizes, **own, rngs=nnx.Rngs(seed)), bridge.ToLinen(cls, sizes, own)
+    x = draw.normal(size=(5, 3, 4)).astype("float32")
+    if kind == "Embed":
+        x = draw.integers(0, 7, (5, 3))
+    options = {"method": "attend"} if kind == "attend" else {}
+    if kind == "BatchNorm":
+        options = {"use_running_average": running}
+        reached("running" if running else "batch")
+    if masked and kind in ("LayerNorm", "BatchNorm"):
+        reached("masked")
+        options["mask"] = draw.random(x.shape) < 0.9
+    variables, ours = (
+        jax.eval_shape(lambda m=m: m.init(jax.random.key(0), x, **options))
+        for m in (module, wrapped)
+    )
+    assert alike(jax.tree.map(jnp.shape, ours), jax.tree.map(jnp.shape, variables))
+    assert alike(*(jax.tree.map(lambda made: made.dtype, each) for each in (ours, variables)))
+    variables = jax.tree.map(
+        lambda made: jnp.asarray(abs(draw.normal(size=made.shape)), made.dtype), variables
+    )
+    state = nnx.state(layer)
+    nnx.replace_by_pure_dict(state, {k: v for c in variables.values() for k, v in c.items()})
+    nnx.update(layer, state)
+    expected, changed = module.apply(variables, x, **options, mutable=["batch_stats"])
+    out, also_changed = wrapped.apply(variables, x, **options, mutable=["batch_stats"])
+    assert_close(
+        (out, also_changed), (expected, changed), "wrapped", **(MODELS if dtype else CALLS)
+    )
+    method = getattr(layer, options.pop("method", "__call__"))
+    if kind == "BatchNorm" and not in_call:
+        layer.eval() if options.pop("use_running_average") else layer.train()
+    found = method(x, **options)
+    assert alike((found.shape, found.dtype), (expected.shape, expected.dtype))
+    assert_close(found, expected, "outputs", **(MODELS if dtype else CALLS))
+    for name, kept in changed.get("batch_stats", {}).items():
+        assert_close(nnx.to_pure_dict(nnx.state(layer))[name], kept, name, **CALLS)
+
+
+@requirement(EQUALS, must_reach=("masked", "keys of their own", "bias", "no bias"))
+@costly
+@given(
+    seed=seeds, heads=st.integers(1, 3), bias=st.booleans(), masked=st.booleans(),
+    crossed=st.integers(0, 2), width=st.sampled_from([None, 2]), out=st.sampled_from([None, 5]),
+    deterministic=st.booleans(),
+)  # fmt: skip
+def test_attention_is_a_mean_of_values_by_keys(
+    nnx, bridge, seed, heads, bias, masked, crossed, width, out, deterministic
+):
+    """`MultiHeadAttention` gives the mean of the projected values with the weights of the softmax
+    of queries and keys, of those that a mask counts, projected again. Nothing is dropped at a rate
+    of 0, or where it is deterministic.
+    """
+    reached("bias" if bias else "no bias")
+    draw = np.random.default_rng(seed)
+    options = {
+        "in_features": 6 * heads, "qkv_features": width and width * heads, "out_features": out,
+        "use_bias": bias, "dropout_rate": 0.5 if deterministic else 0.0,
+        "deterministic": deterministic or None, "decode": False,
+    }  # fmt: skip
+    layer = nnx.MultiHeadAttention(heads, **options, rngs=nnx.Rngs(seed))
+    state = nnx.state(layer, nnx.Param)
+    params = jax.tree.map(
+        lambda x: draw.normal(size=x.shape).astype("float32"), nnx.to_pure_dict(state)
+    )
+    nnx.replace_by_pure_dict(state, params)
+    nnx.update(layer, state)
+    inputs = [draw.normal(size=(2, n, 6 * heads)).astype("float32") for n in (3, 4, 4)]
+    given, mask = inputs[: 1 + crossed], None
+    query, key, value = (inputs[min(n, crossed)] for n in range(3))
+    if masked:
+        reached("masked")
+        mask = draw.random((2, 1, query.shape[1], key.shape[1])) < 0.5
+        mask[..., 0] = True
+    if crossed:
+        reached("keys of their own")
+
+    def projected(x, name):
+        y = np.einsum("btf,fhd->bthd", x, params[name]["kernel"])
+        return y + params[name].get("bias", 0)
+
+    q, k, v = map(projected, (query, key, value), ("query", "key", "value"))
+    logits = np.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(q.shape[-1])
+    weights = jax.nn.softmax(jnp.where(True if mask is None else mask, logits, -np.inf))
+    mixed = np.einsum("bhqk,bkhd->bqhd", weights, v)
+    expected = np.einsum("bqhd,hdf->bqf", mixed, params["out"]["kernel"])
+    expected = expected + params["out"].get("bias", 0)
+    assert_close(layer(*given, mask=mask), expected, "outputs", **MODELS)
+    wrapped = bridge.ToLinen(nnx.MultiHeadAttention, (heads,), options)
+    found = wrapped.apply({"params": params}, *given, mask=mask)
+    assert_close(found, expected, "wrapped", **MODELS)
+
+
+@requirement("bridge/wrappers/streams-follow-seeds", must_reach=("kept", "some", "dropped", "eval"))
+@given(
+    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds,
+    along=st.sampled_from([(), (0,), (-1,), (0, 2)]), off=st.sampled_from([None, "eval", "call"]),
+    where=st.sampled_from(["layer", "call"]),
+)  # fmt: skip
+def test_dropout_of_nnx_drops_whole_axes(nnx, bridge, rate, seed, along, off, where):
+    """`nnx.Dropout` leaves entries zero or scaled, all along a broadcast axis alike, by a stream of
+    the layer or of the call, and all as they are after `eval`. Without a stream it is refused.
+    """
+    reached({0.0: "kept", 1.0: "dropped"}.get(rate, "some"))
+    x = np.arange(1, 513, dtype="float32").reshape(8, 8, 8)
+    layer = nnx.Dropout(
+        rate, broadcast_dims=along, rngs=nnx.Rngs(seed) if where == "layer" else None
+    )
+    options = {"rngs": nnx.Rngs(dropout=seed)} if where == "call" else {}
+    if off == "eval":
+        reached("eval")
+        layer.eval()
+    found = np.asarray(layer(x, **options, **({"deterministic": True} if off == "call" else {})))
+    if off or rate in (0.0, 1.0):
+        assert np.array_equal(found, np.zeros_like(x) if rate == 1.0 and not off else x)
+        return
+    kept = np.not_equal(found, 0)
+    assert near(found, np.where(kept, x / (1 - rate), 0), **CALLS)
+    assert 0 < kept.mean() < 1
+    for axis in along:
+        assert np.array_equal(kept, np.broadcast_to(kept.take([0], axis), kept.shape))
+    wrapped = bridge.ToLinen(nnx.Dropout, (rate,), {"broadcast_dims": along})
+    ours = [wrapped.apply({}, x, rngs={"dropout": jax.random.key(n)}) for n in (seed, seed)]
+    assert np.array_equal(*ours)
+    assert near(ours[0], np.where(np.not_equal(ours[0], 0), x / (1 - rate), 0), **CALLS)
+    again = np.asarray(layer(x, **options))
+    assert along or not np.array_equal(found, again)
+    refused(lambda: nnx.Dropout(rate)(x))
