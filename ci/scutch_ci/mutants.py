@@ -87,18 +87,18 @@ class Result:
     convicted: Mapping[str, int] = field(default_factory=dict)
 
 
-Work = tuple[Subject, Fault, Sequence[str], Mapping[str, Sight], Mapping[str, int], float]
+Work = tuple[Subject, Fault, str, Sequence[str], Mapping[str, Sight], Mapping[str, int], float]
 
 
 def tried(work: Work) -> Result:
     """Try the laws that can see a fault on its mutant, until one fails.
 
     Args:
-      work: The implementation, the fault, the laws in their order, their sights of the
-        implementation as it is, on how many inputs each is tried at most, for how many seconds
-        all laws are tried first, the cheapest first, also after one has failed.
+      work: The implementation, the fault, the kind of its exclusion, the laws in their order,
+        their sights of the implementation as it is, on how many inputs each is tried at most, for
+        how many seconds all laws are tried first, the cheapest first, also after one has failed.
     """
-    subject, fault, names, laws, examples, seconds_for_all = work
+    subject, fault, kind, names, laws, examples, seconds_for_all = work
     started = time.monotonic()
     diff = fault.diff(subject.sources[fault.file])
 
@@ -109,7 +109,6 @@ def tried(work: Work) -> Result:
         )
 
     convicted: dict[str, int] = {}
-    kind = kind_of(fault, subject, listed())
     if kind or not names:
         return result(kind or "unseen")
     active = False
@@ -163,21 +162,19 @@ def convictions(
             yield name, answer[4], answer[3]
 
 
-def candidates(subject: Subject, *, conditions: bool = False) -> list[Fault]:
-    """All faults of an implementation but those that ci/mutants.toml lists as equivalent.
+def candidates(subject: Subject, *, conditions: bool = False) -> dict[Fault, str]:
+    """All faults but those listed as equivalent, with the kind of the entry that excludes them.
 
     Args:
       subject: The implementation.
-      conditions: Whether conditional faults are made of those that no entry excludes.
+      conditions: Whether to return the conditional ones of those that no entry excludes.
     """
-    entries, found = listed(), list[Fault]()
+    entries, found = listed(), dict[Fault, str]()
     for file, text in subject.sources.items():
         kinds = {fault: kind_of(fault, subject, entries) for fault in faults_in(text, file)}
-        if conditions:
-            found += conditional(text, (fault for fault, kind in kinds.items() if not kind))
-        else:
-            found += (fault for fault, kind in kinds.items() if kind != EQUIVALENT)
-    return found
+        plain = [fault for fault, kind in kinds.items() if not kind]
+        found |= dict.fromkeys(conditional(text, plain), "") if conditions else kinds
+    return {fault: kind for fault, kind in found.items() if kind != EQUIVALENT}
 
 
 def drawn(faults: Sequence[Fault], subject: Subject, number: int, seed: int) -> list[Fault]:
@@ -259,17 +256,18 @@ def main(arguments: Sequence[str]) -> int:
     subject = Subject.of(options.implementation)
     seen = sights(subject, options.jobs, OUTPUT / f"{subject.where}-sights.json")
     laws = convicting(subject, seen)
-    faults = candidates(subject, conditions=options.conditional)
-    faults = [fault for fault in faults if options.file in fault.file]
+    kinds = candidates(subject, conditions=options.conditional)
+    faults = [fault for fault in kinds if options.file in fault.file]
     examples = dict.fromkeys(laws, options.examples)
     if options.chosen:
         examples = chosen_laws(options.chosen, laws)
         laws = {name: laws[name] for name in examples}
     by_import = called_by_import(subject)
     if options.unseen:
-        missed = Counter(fault.place for fault in uncalled(faults, laws, by_import))
+        counted = [fault for fault in faults if not kinds[fault]]
+        missed = Counter(fault.place for fault in uncalled(counted, laws, by_import))
         print(*(f"{place}  {number}" for place, number in missed.items()), sep="\n")
-        print(f"{share(missed.total(), len(faults))}, are in functions that no law calls")
+        print(f"{share(missed.total(), len(counted))}, are in functions that no law calls")
         return int(bool(missed))
     chosen = faults
     if options.sample is not None:
@@ -286,8 +284,8 @@ def main(arguments: Sequence[str]) -> int:
     left = [fault for fault in chosen if fault.diff(subject.sources[fault.file]) not in kept]
     print(f"{len(chosen)} faults, {len(kept)} of them tried before, in {file}", flush=True)
     work = [
-        (subject, fault, names, {n: laws[n] for n in names}, {n: examples[n] for n in names},
-         options.all_laws)
+        (subject, fault, kinds[fault], names, {n: laws[n] for n in names},
+         {n: examples[n] for n in names}, options.all_laws)
         for fault in left for names in [seeing(fault, laws, by_import)]
     ]  # fmt: skip
     for result in tried_all(work, options.jobs):
