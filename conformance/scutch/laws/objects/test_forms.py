@@ -1,8 +1,7 @@
-"""Further functions of objects, states and streams: OBJ-1k, 1m, 4c, 4d, 5h, 6e, 7a.
+"""Further functions of objects, states and streams: OBJ-1, 4, 5 to 7.
 
-Each has another function or plain JAX that does the same: `nnx.call` has merge, call and split;
-`perturb` has the gradient of the value; the train state and the optimizer that holds its model have
-`optax`; a changed list has Python's list.
+Each has another function that does the same: `nnx.call` has merge, call and split; the train state
+and the optimizer that holds its model have `optax`; a tracked list has Python's list.
 """
 
 import jax
@@ -256,29 +255,3 @@ def test_a_copy_with_other_streams_leaves_the_streams(
         assert np.array_equal(data(copy.dropout), data(rngs.dropout))
         again = jax.random.key_data(nnx.Rngs(dropout=1).dropout())
         assert np.array_equal(jax.random.key_data(rngs.dropout()), again)
-
-
-@requirement(
-    "transformations/equals-jax/grad-of-objects[variables]", must_reach=("several", "once")
-)
-@costly
-@given(xs=st.lists(st.sampled_from([-1.0, 0.5, 2.0]), min_size=1, max_size=3), twice=st.booleans())
-def test_the_gradient_of_a_perturbation_is_that_of_its_value(nnx, transforms, xs, twice):
-    """`perturb` adds zeros in a variable, which is made at the first call: the gradient for them is
-    the gradient for the value.
-    """
-    reached("several" if twice else "once")
-
-    class Perturbed(nnx.Module):
-        def __call__(self, x):
-            x = self.perturb("between", 3 * x)
-            return (self.perturb("after", x * x) if twice else x * x).sum()
-
-    module, x = Perturbed(), jnp.asarray(xs)
-    assert_close(module(x), (9 * x * x).sum(), "value", **CALLS)
-    gradient = transforms.grad(
-        lambda module: module(x), argnums=transforms.DiffState(0, nnx.Perturbation)
-    )(module)
-    assert_close(gradient["between"].get_value(), 2 * 3 * x, "gradient", **CALLS)
-    if twice:
-        assert_close(gradient["after"].get_value(), jnp.ones_like(x), "gradient", **CALLS)
