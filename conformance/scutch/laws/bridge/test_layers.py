@@ -14,7 +14,6 @@ from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, MODELS, near
 
-EQUALS = "bridge/wrappers/tolinen-equals-module"
 seeds = st.integers(0, 99)
 SIZES = (5, 3, 4)
 """The shape of the inputs."""
@@ -46,7 +45,7 @@ def _pair(linen, nnx, kind, flags, axes, dtype):
 KINDS = ("Linear", "LinearGeneral", "Embed", "attend", "LayerNorm", "BatchNorm")
 
 
-@requirement(EQUALS, must_reach=(*KINDS, "running", "masked"))
+@requirement("bridge/wrappers/tolinen-equals-module", must_reach=(*KINDS, "running", "masked"))
 @costly
 @given(
     kind=st.sampled_from(KINDS), seed=seeds, flags=st.tuples(st.booleans(), st.booleans()),
@@ -103,7 +102,10 @@ def test_a_layer_of_nnx_computes_what_linen_computes(
         assert_close(nnx.to_pure_dict(nnx.state(layer))[name], kept, name, **CALLS)
 
 
-@requirement(EQUALS, must_reach=("masked", "keys of their own", "bias", "no bias"))
+@requirement(
+    "bridge/wrappers/tolinen-equals-module",
+    must_reach=("masked", "keys of their own", "bias", "no bias"),
+)
 @costly
 @given(
     seed=seeds, heads=st.integers(1, 3), bias=st.booleans(), masked=st.booleans(),

@@ -12,12 +12,14 @@ from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, reached, requirement
 from scutch.lawkit.tolerances import CALLS
 
-FORMULAS = "linen/layers/layers-compute-formulas"
 seeds = st.integers(0, 99)
 paddings = st.sampled_from(["SAME", "VALID", "pairs"])
 
 
-@requirement(FORMULAS, must_reach=("batch", "several", "negative", "bias", "no bias"))
+@requirement(
+    "linen/layers/layers-compute-formulas",
+    must_reach=("batch", "several", "negative", "bias", "no bias"),
+)
 @costly
 @given(
     seed=seeds, axes=st.permutations([1, 2, 3]), mapped=st.integers(1, 2), negative=st.booleans(),
@@ -56,7 +58,10 @@ def test_a_general_dense_layer_sums_over_its_axes(
     assert_close(module.apply({"params": params}, x), expected, "outputs", **CALLS)
 
 
-@requirement(FORMULAS, must_reach=("pairs", "groups", "masked", "bias", "no bias", "several"))
+@requirement(
+    "linen/layers/layers-compute-formulas",
+    must_reach=("pairs", "groups", "masked", "bias", "no bias", "several"),
+)
 @costly
 @given(
     seed=seeds, rank=st.integers(1, 2), lead=st.sampled_from([(), (2,), (2, 1)]),
@@ -103,7 +108,10 @@ def test_a_convolution_is_that_of_jax(
     assert_close(module.apply({"params": params}, x), expected, "outputs", **CALLS)
 
 
-@requirement(FORMULAS, must_reach=("SAME", "pairs", "counted", "not counted", "no strides"))
+@requirement(
+    "linen/layers/layers-compute-formulas",
+    must_reach=("SAME", "pairs", "counted", "not counted", "no strides"),
+)
 @given(
     seed=seeds, lead=st.sampled_from([(), (2,)]),
     window=st.tuples(*[st.integers(1, 3)] * 2), padding=paddings, counted=st.booleans(),
