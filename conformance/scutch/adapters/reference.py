@@ -13,7 +13,7 @@ implementation = Implementation(
     scutch_reference.__version__,
     meta=meta,
     logical=logical,
-    linen=Namespace("reference: linen", linen, linen.partitioning),
+    linen=linen,
     nnx=nnx,
     transforms=nnx,
     bridge=bridge,

@@ -107,6 +107,13 @@ from .module import (
     compact as compact,
     nowrap as nowrap,
 )
+from .partitioning import (
+    get_axis_names as get_axis_names,
+    param_with_axes as param_with_axes,
+    scan_with_axes as scan_with_axes,
+    variable_with_axes as variable_with_axes,
+    vmap_with_axes as vmap_with_axes,
+)
 from .scope import DenyList as DenyList
 from .train_state import TrainState as TrainState
 from .transforms import (
