@@ -29,15 +29,17 @@ def verdict(trials, requirement=None, **options):
     return ruling
 
 
-def test_one_law_of_two_that_lacks_an_option_is_the_reason_why_the_requirement_is_untested():
+def test_a_requirement_is_judged_by_its_laws_that_lack_no_option():
     lacking = trial(
         "metadata/box-axes/removing-undoes-adding",
         "skipped",
         0,
         reason="does not claim transforms.vmap.axis_name",
+        unmet=("name",),
     )
     ruling = verdict([trial("metadata/box-axes/removing-undoes-adding"), lacking])
-    assert (ruling.verdict, ruling.reason) == ("untested", lacking.reason)
+    assert (ruling.verdict, ruling.reason) == ("passed", lacking.reason)
+    assert verdict([lacking]).verdict == "unclaimed"
 
 
 def test_a_law_that_holds_passes():

@@ -185,15 +185,16 @@ def _rule_one(
     reason = upstream = None
     unclaimed = [c for c in requirement.capabilities if c not in claims]
     outcomes = [t.outcome for t in trials if not t.broke]
-    skipped = [t.reason for t in trials if t.outcome == "skipped"]
-    unmet = [name for t in trials for name in t.unmet]
+    tried = [t for t in trials if t.outcome != "skipped"]
+    skipped = "; ".join(dict.fromkeys(t.reason or "skipped" for t in trials if t not in tried))
+    unmet = [name for t in tried for name in t.unmet]
     beyond = dict.fromkeys(t.witness_untried for t in trials if t.witness_untried and not t.broke)
     held = [
         t.expected for t in trials
-        if t.expected and not t.broke and not t.witness_untried and t.outcome != "skipped"
+        if t in tried and t.expected and not t.broke and not t.witness_untried
     ]  # fmt: skip
     inherited = {e.witness for e in known if e.inherited}
-    untried = [t for t in trials if t.beyond and (t.unmet or not t.examples)]
+    untried = [t for t in tried if t.beyond and (t.unmet or not t.examples)]
     if unclaimed:
         verdict, reason = "unclaimed", f"does not claim {', '.join(unclaimed)}"
     elif not trials and not laws_of(requirement.id):
@@ -216,17 +217,16 @@ def _rule_one(
         )
         reason = "; ".join(reasons).replace(".; ", "; ")
         upstream = next((e.upstream for e in known if e.upstream), None)
-    elif len(skipped) == len(trials):
-        verdict, reason = "unclaimed", "; ".join(dict.fromkeys(r or "skipped" for r in skipped))
+    elif not tried:
+        verdict, reason = "unclaimed", skipped
     elif few := "; ".join(dict.fromkeys(t.beyond for t in untried)):
         verdict, reason = "unclaimed", few
-    elif not all(t.examples for t in trials):
-        whys = "; ".join(dict.fromkeys(filter(None, skipped)))
-        verdict, reason = "untested", whys or "no input was in its domain"
+    elif not all(t.examples for t in tried):
+        verdict, reason = "untested", "no input was in its domain"
     elif unmet:
         verdict, reason = "untested", f"never came up: {', '.join(unmet)}"
     else:
-        verdict, reason = "passed", FIXED_UPSTREAM if held else None
+        verdict, reason = "passed", FIXED_UPSTREAM if held else skipped or None
     return Ruling(requirement, verdict, trials, reason=reason, upstream=upstream)
 
 
