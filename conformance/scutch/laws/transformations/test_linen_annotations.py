@@ -17,6 +17,57 @@ FORMS = ("alone", "scan", "vmap")
 axis_names = st.permutations(["embed", "mlp", None]).map(lambda names: tuple(names[:2]))
 
 
+def _kernel(linen, module, collection, names):
+    """A parameter or variable of a module, with names beside it or without any."""
+    if collection == "params" and names is None:
+        return module.param("kernel", linen.initializers.normal(), (2, 2))
+    if collection == "params":
+        return linen.param_with_axes("kernel", linen.initializers.normal(), (2, 2), axes=names)
+    if names is None:
+        return module.variable(collection, "kernel", jnp.ones, (2, 2)).value
+    return linen.variable_with_axes(collection, "kernel", jnp.ones, (2, 2), axes=names).value
+
+
+def _holder(linen, collection, names, inner):
+    """A class of modules with that variable, in itself or in a part."""
+
+    class Leaf(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return x @ _kernel(linen, self, collection, names)
+
+    class Holder(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return Leaf(name="leaf")(x)
+
+    return Holder if inner else Leaf
+
+
+def _lifted(linen, form, Module, collection, axis, names):
+    """A module, alone or under a lift that adds an axis, with the name of the axis or without."""
+    options = {"variable_axes": {collection: axis}, "split_rngs": {"params": True}}
+    mapped = {**options, "in_axes": None, "axis_size": 3}
+
+    class Step(linen.Module):
+        @linen.compact
+        def __call__(self, x, _):
+            return Module(name="body")(x), None
+
+    match form, names:
+        case "alone", _:
+            return Module()
+        case "vmap", None:
+            return linen.vmap(Module, **mapped)()
+        case "vmap", _:
+            added = {"partitioning_axis_names": {collection: "layers"}}
+            return linen.vmap_with_axes(Module, **mapped, **added)()
+        case _, None:
+            return linen.scan(Step, **options, length=3)()
+    added = {"axis_name": "layers", "axes_collections": (collection,)}
+    return linen.scan_with_axes(Step, **options, length=3, **added)()
+
+
 @requirement("transformations/fits-rank/lifts-of-linen", must_reach=(*FORMS, "variable", "inner"))
 @costly
 @given(
@@ -38,55 +89,12 @@ def test_names_beside_a_variable_have_one_name_per_axis(
     if inner:
         reached("inner")
 
-    def made(module, names, shape):
-        if variable and names is None:
-            return module.variable(collection, "kernel", jnp.ones, shape).value
-        if variable:
-            return linen.variable_with_axes(collection, "kernel", jnp.ones, shape, axes=names).value
-        start = linen.initializers.normal()
-        if names is None:
-            return module.param("kernel", start, shape)
-        return linen.param_with_axes("kernel", start, shape, axes=names)
-
-    def body(names):
-        class Leaf(linen.Module):
-            @linen.compact
-            def __call__(self, x):
-                return x @ made(self, names, (2, 2))
-
-        class Holder(linen.Module):
-            @linen.compact
-            def __call__(self, x):
-                return (Leaf(name="leaf") if inner else Leaf(name="other"))(x)
-
-        return Holder if inner else Leaf
-
-    def called(Module, names):
-        if form == "alone":
-            return Module()
-        options = {"variable_axes": {collection: axis}, "split_rngs": {"params": True}}
-        if form == "vmap":
-            if names is None:
-                return linen.vmap(Module, **options, in_axes=None, axis_size=3)()
-            return linen.vmap_with_axes(
-                Module, **options, in_axes=None, axis_size=3,
-                partitioning_axis_names={collection: "layers"},
-            )()  # fmt: skip
-
-        class Step(linen.Module):
-            @linen.compact
-            def __call__(self, x, _):
-                return Module(name="body")(x), None
-
-        if names is None:
-            return linen.scan(Step, **options, length=3)()
-        return linen.scan_with_axes(
-            Step, **options, length=3, axis_name="layers", axes_collections=(collection,)
-        )()
-
     x = np.ones((1, 2), "float32")
     given = (x, None) if form == "scan" else (x,)
-    named, plain = called(body(names), names), called(body(None), None)
+    named, plain = (
+        _lifted(linen, form, _holder(linen, collection, each, inner), collection, axis, each)
+        for each in (names, None)
+    )
     variables, expected = (each.init(small_key(seed), *given) for each in (named, plain))
     beside_it = variables[f"{collection}_axes"]
     assert_close({k: v for k, v in variables.items() if k in expected}, expected)
