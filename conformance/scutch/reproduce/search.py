@@ -151,6 +151,9 @@ class Trials:
         try:
             draft = Draft(self.tape, self.implementation, ending, effects)
             source = draft.source()
+        except RecursionError:
+            self.problems.append("its values refer to each other in a circle")
+            return None
         except Nameless as problem:
             self.problems.append(str(problem))
             return None
@@ -171,7 +174,7 @@ class Trials:
         for effect in possible_effects(self.tape, ending.event):
             try:
                 Draft(self.tape, self.implementation, ending, (effect,)).source()
-            except Nameless:
+            except (Nameless, RecursionError):
                 continue
             found.append(effect)
         return found

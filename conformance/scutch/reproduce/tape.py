@@ -244,7 +244,7 @@ class Tape:
         except BaseException as error:
             event.error = error
             if has_identity(error):
-                self.known.setdefault(id(error), (error, Ref(event, ("raised",))))
+                self.known[id(error)] = error, Ref(event, ("raised",))  # the outermost comes last
             raise
         finally:
             while self.stack.pop() is not event:
@@ -735,6 +735,10 @@ class Tape:
         while self.stack and self.stack.pop() is not record:
             pass
         self.block = before
+        if (error := sys.exc_info()[1]) is not None:  # it ends the function, or an outer one holds it
+            own = (e for e in reversed(self.order) if e.error is error)
+            record.returned = next((Ref(e) for e in own if e.block.scope is record.block),
+                                   record.returned)  # fmt: skip
         if any(e.tainted for e in record.block.events) and record.caller is not None:
             record.caller.tainted = True
         for key, held in record.__dict__.get("hidden", ()):

@@ -194,10 +194,7 @@ class Draft:
         Raises:
           Nameless: Something in it cannot be written down.
         """
-        try:
-            lines = self.lines()
-        except RecursionError:
-            raise Nameless("its values refer to each other in a circle") from None
+        lines = self.lines()
         return program(lines, self.names.imports, unasserted=not __debug__)
 
     def lines(self) -> list[str]:
@@ -238,7 +235,7 @@ class Draft:
                 "except Exception as raised:", f"    {name} = raised",
             ]  # fmt: skip
         uses = self.uses.get(event, 0)
-        if event.error is not None:
+        if event.error is not None and not uses:
             call = self.operation(event)
             return [*before, "try:", f"    {call}", "except Exception:", "    pass"]
         if uses == 0 or event.kind in CHANGES:
@@ -596,13 +593,11 @@ def differing(one: Any, other: Any) -> tuple[Callable[[str], str], Any, str]:
         pairs = [(f"[{n}]", a, b) for n, (a, b) in enumerate(zip(one, other, strict=True))]
     elif hasattr(one, "__dict__") and set(vars(one)) != set(vars(other)):
         return lambda text: f"set(vars({text}))", set(vars(other)), ""
-    elif dataclasses.is_dataclass(one):
-        names = [each.name for each in dataclasses.fields(one)]
-        pairs = [(f".{name}", getattr(one, name), getattr(other, name)) for name in names]
-    elif hasattr(one, "__dict__") and not isinstance(one, type):
-        pairs = [(f".{n}", v, getattr(other, n, None)) for n, v in vars(one).items()]
     else:
-        pairs = []
+        fields = dataclasses.fields(one) if dataclasses.is_dataclass(one) else ()
+        names = dict.fromkeys([*(each.name for each in fields), *getattr(one, "__dict__", ())])
+        pairs = [(f".{n}", getattr(one, n), getattr(other, n)) for n in names
+                 if hasattr(one, n) and hasattr(other, n) and not isinstance(one, type)]  # fmt: skip
     for text, mine, yours in pairs:
         if not alike(mine, yours):
             inner, there, how = differing(mine, yours)
