@@ -83,7 +83,9 @@ def script(
     from scutch.judging import known  # not above: it imports rooms that `process` rewrites
 
     entry = next(
-        (e for e in known.shipped() if (e.requirement, e.witness) == (requirement, call)), None
+        (e for e in known.shipped() if e.implementation == implementation
+         and (e.requirement, e.witness) == (requirement, call)),
+        None,
     )
     request = {
         "requirement": requirement, "call": call, "where": implementation,

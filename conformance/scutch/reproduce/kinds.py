@@ -8,7 +8,9 @@ Of the suite are the rooms that are rewritten: `inputs`, `lawkit` and `laws`.
 """
 
 import contextlib
+import dataclasses
 import functools
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,26 @@ def is_outsider(kind: type) -> bool:
     )
 
 
+def is_importable(value: Any) -> bool:
+    """Whether a class or function is what its module has under its name."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    return getattr(module, getattr(value, "__qualname__", ""), None) is value
+
+
+def own_class(value: Any) -> type | None:
+    """The class of the suite that a class is, or that a lift of the implementation derived from."""
+    kinds = value.__mro__ if isinstance(value, type) else ()
+    return next((kind for kind in kinds if is_suite(kind) and is_outsider(kind)), None)
+
+
+def describes(value: Any) -> bool:
+    """Whether a value is a description of an input, or a tuple with one."""
+    if type(value) is tuple:
+        return any(map(describes, value))
+    kind = type(value)
+    return is_suite(kind) and dataclasses.is_dataclass(kind) and not is_outsider(kind)
+
+
 def is_inlined(function: Any) -> bool:
     """Whether the tape follows a call into the suite's own text."""
     wrapped = getattr(function, "__wrapped__", None)
@@ -83,8 +105,8 @@ def is_inlined(function: Any) -> bool:
     if isinstance(function, types.FunctionType):
         manages = function.__code__.co_filename == contextlib.__file__
         return is_suite(function) or (manages and is_suite(wrapped))
-    kind = type(function)
-    return is_suite(kind) and isinstance(vars(kind).get("__call__"), types.FunctionType)
+    called = vars(type(function)).get("__call__")
+    return isinstance(called, types.FunctionType) and is_suite(called)
 
 
 def spread(value: Any) -> Any:

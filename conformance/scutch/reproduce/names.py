@@ -83,6 +83,11 @@ class Names:
             line = f"from {package} import {last}" + (f" as {alias}" if alias != last else "")
             self.aliases[alias] = line if package else f"import {last}"
             self._look_in(module, alias, self.aliases[alias])
+        for module in modules(implementation):
+            _, alias, line = self.found[id(module)]
+            for name, inner in vars(module).items():
+                if isinstance(inner, types.ModuleType) and not name.startswith("_"):
+                    self.found.setdefault(id(inner), (inner, f"{alias}.{name}", line))
         self._look_in(builtins, "", "")
 
     def _look_in(self, module: types.ModuleType, alias: str, line: str) -> None:

@@ -15,6 +15,7 @@ import inspect
 import textwrap
 import types
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from scutch.implementation import Implementation
@@ -24,20 +25,26 @@ from scutch.reproduce.names import Nameless
 from scutch.reproduce.rewriting import Unannotated
 from scutch.reproduce.tape import Tape
 
+BODY = "_body_of_"
+"""Begins the line that stands for the body of a method that is left open."""
 _FIELDS = ("int", "float", "str", "bool", "tuple", "dict")
 
 
 class Source:
     """The text of one function or class."""
 
-    def __init__(self, value: Any, tape: Tape, implementation: Implementation) -> None:
+    def __init__(
+        self, value: Any, tape: Tape, implementation: Implementation, open_: Mapping[str, Any] = {}
+    ) -> None:
         """Parse the text, and resolve each of its free names to an expression.
 
         Args:
           value: A function or a class of the suite.
           tape: Knows which functions ran; methods that did not run are left out.
           implementation: Its namespaces replace the suite's `nnx`, `linen` and so on.
+          open_: The methods of a class whose bodies are left open, by name.
         """
+        self.open = open_
         self.value, self.tape, self.implementation = value, tape, implementation
         self.name = str(value.__name__)
         self.names: dict[str, Expression] = {}
@@ -48,27 +55,38 @@ class Source:
 
     def _parsed(self) -> Any:
         try:
-            tree: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(self.value))).body[0]
+            if isinstance(self.value, type):
+                tree: Any = ast.parse(textwrap.dedent(inspect.getsource(self.value))).body[0]
+            else:
+                tree = self._function(ast.parse(Path(inspect.getfile(self.value)).read_text("utf-8")))
         except (OSError, SyntaxError, TypeError) as error:
             raise Nameless(f"the text of {self.value!r} cannot be read: {error}") from None
-        if isinstance(self.value, type) is not isinstance(tree, ast.ClassDef):
-            tree = self._lambda(tree)
-        return _Pruner(self.value, self.tape.ran).visit(tree)
+        tree = _Pruner(self.value, self.tape.ran).visit(tree)
+        for method in tree.body if self.open else ():
+            if isinstance(method, ast.FunctionDef) and method.name in self.open:
+                method.body = [ast.Expr(ast.Name(f"{BODY}{method.name}", ast.Store()))]
+        return tree
 
-    def _lambda(self, tree: ast.AST) -> ast.AST:
-        """The `lambda` in a statement."""
-        found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
-        if isinstance(tree, ast.FunctionDef):
-            return tree
+    def _function(self, module: ast.AST) -> ast.AST:
+        """The function in the text of its module: by its line and the names of its parameters."""
+        code = self.value.__code__
+        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        found = [
+            node for node in ast.walk(module)
+            if isinstance(node, ast.FunctionDef | ast.Lambda)
+            and code.co_firstlineno in (node.lineno, *(d.lineno for d in _decorators(node)))
+            and parameters == tuple(a.arg for a in [*node.args.posonlyargs, *node.args.args,
+                                                    *node.args.kwonlyargs])
+        ]  # fmt: skip
         if len(found) != 1:
             raise Nameless(f"{self.value!r} is one of several functions in a line")
         return found[0]
 
     def _closures(self) -> Any:
-        functions = [self.value] if isinstance(self.value, types.FunctionType) else [
-            each for each in vars(self.value).values() if isinstance(each, types.FunctionType)
-        ]  # fmt: skip
-        for function in functions:
+        own = [self.value] if not isinstance(self.value, type) else vars(self.value).values()
+        for function in map(written_function, own):
+            if function is None:
+                continue
             for name, cell in zip(
                 function.__code__.co_freevars, function.__closure__ or (), strict=True
             ):
@@ -112,6 +130,17 @@ class Source:
         return ast.unparse(ast.fix_missing_locations(Put().visit(self.node))).splitlines()
 
 
+def _decorators(node: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:
+    return node.decorator_list if isinstance(node, ast.FunctionDef) else []
+
+
+def written_function(value: Any) -> types.FunctionType | None:
+    """The function of the suite under a method or its decorators; `None` if there is none."""
+    value = getattr(value, "__func__", getattr(value, "fget", value))
+    value = inspect.unwrap(value) if callable(value) else value
+    return value if isinstance(value, types.FunctionType) else None
+
+
 class _Pruner(ast.NodeTransformer):
     """Leaves out docstrings, annotations and methods that were not called."""
 
@@ -131,10 +160,7 @@ class _Pruner(ast.NodeTransformer):
             return False
         if not isinstance(statement, ast.FunctionDef):
             return True
-        method = self.own.get(statement.name)
-        method = getattr(method, "__func__", getattr(method, "fget", method))
-        method = inspect.unwrap(method) if callable(method) else method
-        code = getattr(method, "__code__", None)
+        code = getattr(written_function(self.own.get(statement.name)), "__code__", None)
         return (
             code is None
             or statement.name in self.abstract

@@ -35,14 +35,18 @@ from scutch.reproduce.events import (
     Unknown,
     Written,
     references,
+    within,
 )
 from scutch.reproduce.kinds import (
+    describes,
     has_identity,
     is_hashable,
+    is_importable,
     is_inlined,
     is_outsider,
     is_plain,
     is_suite,
+    own_class,
     spread,
 )
 from scutch.reproduce.operators import COMBINATIONS, COMPARISONS, IN_PLACE, TURNS
@@ -156,9 +160,25 @@ class Tape:
             return None
         return held[1] if held[1].event.block.scope in self.block.within() else None
 
+    def made_again(self, value: Any) -> Ref | None:
+        """The same call once more, where the value of an earlier one is out of sight.
+
+        The suite keeps values such as initializers, which a function made when outside code called
+        it first; no other function can use its variables.
+        """
+        held = self.known.get(id(value))
+        if held is None or held[0] is not value or held[1].path or held[1].event.kind != "call":
+            return None
+        made, around = held[1].event, tuple(self.block.within())
+        refs = [ref for each in made.inputs() for ref in references(each)]
+        if not self.recording or any(ref.event.block.scope not in around for ref in refs):
+            return None
+        again = self.note("call", *made.operands, named=made.named, result=value, hint=made.hint)
+        return Ref(again)
+
     def expression(self, value: Any) -> Expression:
         """The expression that gives a value at this point of the program."""
-        if (ref := self.origin(value)) is not None:
+        if (ref := self.origin(value) or self.made_again(value)) is not None:
             return ref
         kind = type(value)
         if is_plain(value):
@@ -250,9 +270,16 @@ class Tape:
             while self.stack.pop() is not event:
                 pass
         self.keep(event.result, Ref(event))
-        if event.operands[:1] == (Global(type),) and len(event.operands) == 4:
-            self.known[id(event.result)] = event.result, Ref(event)
+        if isinstance(made := event.result, type) and self._is_new(made, event):
+            self.known[id(made)] = made, Ref(event)
         return event.result
+
+    def _is_new(self, kind: type, event: Event) -> bool:
+        """Whether a call made a class, such as a lifted one, and was not given it."""
+        if event.kind != "call" or is_importable(kind):
+            return False
+        given = (each for operand in event.inputs() for each in within(operand))
+        return not any(isinstance(each, Global) and each.value is kind for each in given)
 
     def quietly(self, do: Callable[[], Any]) -> Any:
         """Compute a message or another value without noting any event."""
@@ -332,13 +359,22 @@ class Tape:
         if function is hasattr:
             positional = (positional[0], str(positional[1]))
         positional = tuple(spread(each) for each in positional)
+        given = self.expression if own_class(function) is None else self.field
         event = self.note(
             "call",
             self.expression(function),
-            *map(self.expression, positional),
-            named=tuple((n, self.expression(v)) for n, v in named.items()),
+            *map(given, positional),
+            named=tuple((n, given(v)) for n, v in named.items()),
         )
         return self.outside(event, lambda: function(*positional, **named))
+
+    def field(self, value: Any) -> Expression:
+        """The expression of an argument for a class of the suite, which may be a description.
+
+        The methods of the class that interpret a description are written as the operations that
+        they did (`Draft._class`), which need it no longer: it is `None`.
+        """
+        return Literal(None) if describes(value) else self.expression(value)
 
     def _leaves(self, function: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Whether a call leaves the suite and has to be noted."""
@@ -455,6 +491,8 @@ class Tape:
         """
         if not self.recording or self.origin(owner) is None:
             return owner[index]
+        if (part := owner[index] if type(owner) is tuple else None) is owner:
+            return part  # the very same tuple, which would be taken for a part of itself from now on
         event = self.note("item", self.expression(owner), self.expression(index))
         return self.outside(event, lambda: owner[index])
 

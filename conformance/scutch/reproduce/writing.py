@@ -15,12 +15,14 @@ import inspect
 import keyword
 import re
 import textwrap
+import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec
 
 from scutch.implementation import Implementation
 from scutch.reproduce.events import (
@@ -39,11 +41,11 @@ from scutch.reproduce.events import (
     references,
     within,
 )
-from scutch.reproduce.kinds import is_literal
+from scutch.reproduce.kinds import is_literal, is_suite
 from scutch.reproduce.layout import program
 from scutch.reproduce.names import Nameless, Names
 from scutch.reproduce.operators import OPPOSITES
-from scutch.reproduce.sources import Source
+from scutch.reproduce.sources import BODY, Source, written_function
 from scutch.reproduce.tape import MAKERS, QUESTIONS, Tape
 
 RAISED = "raised"
@@ -63,14 +65,17 @@ class Ending:
     Args:
       event: The one on which the law failed.
       mode: `raises` where the event should not have raised its error; `accepted` where it should
-        have raised one; `compare`, `alike`, `answer` or `truth` where its result is wrong.
+        have raised one; `compare`, `alike`, `answer` or `truth` where its result is wrong; `asked`
+        prints its result; `differs` where that is not the one of the reference.
       guards: Earlier events with a truth value. A script that gets another truth value from one of
         them exits with 0, because the law might then not have asked for the end.
+      expected: For `differs`, the text of the right result.
     """
 
     event: Event
     mode: str
     guards: tuple[Event, ...] = ()
+    expected: str = ""
 
 
 class Draft:
@@ -93,14 +98,16 @@ class Draft:
         """
         self.tape, self.names, self.ending = tape, Names(implementation), ending
         self.implementation = implementation
-        self.sources: dict[int, Source] = {}
+        self.sources: dict[tuple[int, ...], Source] = {}
+        self.block = tape.top
+        self.plain: dict[type, bool] = {}
         self.guards = set(ending.guards)
         self.uses: dict[Event, int] = {}
         self.users: dict[Event, list[Event]] = {}
         self.kept: set[Event] = set()
         self.records: dict[Any, Record] = {}
         self.variables: dict[Event, str] = {}
-        self.texts: dict[int, str] = {}
+        self.texts: dict[Any, str] = {}
         self.taken: set[str] = {*keyword.kwlist, "sys", "got", "expected", "os"}
         self.effects = set(effects)
         self.raising = {r.event for e in tape.order for x in e.inputs() for r in references(x)
@@ -142,29 +149,65 @@ class Draft:
             record = self.record(function)
             if record is None:
                 self._need_source(function.function, user)
-            if record is None or id(record) in self.records:
-                continue
-            self.records[id(record)] = record
-            for each in record.block.events:
-                if self._acts(each):
-                    self._keep(each)
-            end = Event("return", record.block, (record.returned,), number=len(self.tape.order))
-            self._need(record.returned, end)
+            elif id(record) not in self.records:
+                self._need_record(record)
+
+    def _need_record(self, record: Record) -> None:
+        self.records[id(record)] = record
+        for each in record.block.events:
+            if self._acts(each):
+                self._keep(each)
+        end = Event("return", record.block, (record.returned,), number=len(self.tape.order))
+        self._need(record.returned, end)
 
     def _need_source(self, value: Any, user: Event) -> None:
-        if id(value) in self.sources:
+        key = self._key(value, user.block)
+        if key in self.sources:
             return
-        source = self.sources[id(value)] = Source(value, self.tape, self.implementation)
+        calls = self._calls(value, user.block) if len(key) > 1 else {}
+        source = self.sources[key] = Source(value, self.tape, self.implementation, calls)
         for each in source.names.values():
             self._need(each, user)
+        for record in calls.values():
+            self._need_record(record)
+
+    def _key(self, value: Any, block: Block) -> tuple[int, ...]:
+        """What tells one text of a function or class from another.
+
+        A class is written by its text, once, if the text names only what a script can import. Else
+        its methods are written as the operations of their calls, which differ from place to place.
+        """
+        if not isinstance(value, type):
+            return (id(value),)
+        if value not in self.plain:
+            try:
+                names = Source(value, self.tape, self.implementation).names.values()
+                self.plain[value] = all(_is_plain_name(each, value) for each in names)
+            except Nameless:
+                self.plain[value] = False
+        calls = {} if self.plain[value] else self._calls(value, block)
+        return (id(value), *map(id, calls.values()))
+
+    def _calls(self, kind: type, block: Block) -> dict[str, Record]:
+        """The first call of each method of a class by outside code, for its use in a block."""
+        found: dict[str, Record] = {}
+        for name, value in vars(kind).items():
+            calls = self._recorded(written_function(value))
+            inside = (record for record in calls if block in record.block.within())
+            if (record := next(inside, None)) is not None:
+                found[name] = record
+        return found
 
     def record(self, function: Written) -> Record | None:
-        """The record of a call of a function, by its code and, if possible, by its closure, too."""
-        code = function.function.__code__
-        cells = tuple(id(c.cell_contents) for c in function.function.__closure__ or () if _full(c))
-        same = [r for r in self.tape.records if r.key[0] is code]
-        exact = [r for r in same if r.key[1] == cells]
-        return next(iter(exact or same), None)
+        """The first call of a function by outside code; of its closure, if possible."""
+        return next(iter(self._recorded(function.function)), None)
+
+    def _recorded(self, function: types.FunctionType | None) -> list[Record]:
+        if function is None:
+            return []
+        cells = tuple(id(c.cell_contents) for c in function.__closure__ or () if _full(c))
+        same = [r for r in self.tape.records if r.key[0] is function.__code__]
+        return [r for r in same if r.key[1] == cells] or same
 
     def folds(self, event: Event) -> bool:
         """Whether an event is written as its result, a literal, and not as an operation."""
@@ -203,12 +246,22 @@ class Draft:
 
     def _block(self, block: Block) -> list[str]:
         found: list[str] = []
+        outer, self.block = self.block, block
         for event in block.events:
             if event in self.kept and event not in self.variables:
                 found += self._statement(event)
                 if event is self.ending.event:
                     break
+        self.block = outer
         return found
+
+    def _body(self, record: Record) -> tuple[list[str], str]:
+        """The statements of a function, and the text of the value that it returns."""
+        outer, self.block = self.block, record.block
+        body = [*self._block(record.block), *self._defined(record.returned)]
+        returned = self.text(record.returned)
+        self.block = outer
+        return body, returned
 
     def _statement(self, event: Event) -> list[str]:
         if event is self.ending.event:
@@ -287,17 +340,31 @@ class Draft:
 
     def _define_source(self, value: Any, name: str) -> list[str]:
         """The definition of a class, or of a function that nothing called, by its text."""
-        if id(value) in self.texts:
+        key = self._key(value, self.block)
+        if key in self.texts:
             return []
-        source = self.sources[id(value)]
-        self.texts[id(value)] = name
+        source = self.sources[key]
+        own = self.texts[key] = self._free(name) if isinstance(value, type) else name
         found = [line for each in source.names.values() for line in self._defined(each)]
         lines = source.text({own: self.text(each) for own, each in source.names.items()})
-        if isinstance(value, type) or lines[0].startswith(("def ", "@")):
+        if isinstance(value, type):
+            lines = [f"class {own}{line.removeprefix(f'class {name}')}" if line[:6] == "class " else line
+                     for line in lines]  # fmt: skip
+            return [*found, *(part for line in lines for part in self._opened(line, source))]
+        if lines[0].startswith(("def ", "@")):
             self.taken.add(name)
             return [*found, *lines]
-        self.texts[id(value)] = lines[0]
+        self.texts[key] = lines[0]
         return found
+
+    def _opened(self, line: str, source: Source) -> list[str]:
+        """A line of a class, or the body of a method in the place of the line that stands for it."""
+        before, found, method = line.partition(BODY)
+        if not found:
+            return [line]
+        body, returned = self._body(source.open[method])
+        lines = [*body, *([] if returned == "None" else [f"return {returned}"])] or ["pass"]
+        return textwrap.indent("\n".join(lines), before).splitlines()
 
     def _define(self, function: Written) -> list[str]:
         record = self.record(function)
@@ -306,18 +373,16 @@ class Draft:
         if id(record) in self.texts:
             return []
         self.texts[id(record)] = ""
-        body = self._block(record.block)
-        definitions = self._defined(record.returned)
-        returned = self.text(record.returned)
+        body, returned = self._body(record)
         signature = self._signature(function, record)
         lambda_ = f"lambda {signature}: {returned}" if signature else f"lambda: {returned}"
-        if not body and not definitions and len(lambda_) <= _INLINE and "*" not in signature:
+        if not body and len(lambda_) <= _INLINE and "*" not in signature:
             self.texts[id(record)] = lambda_
             return []
         name = record.name if record.name != "<lambda>" else "function"
         own = self.texts[id(record)] = self._free(name)
         end = [] if returned == "None" else [f"return {returned}"]
-        inside = [*body, *definitions, *end] or ["pass"]
+        inside = [*body, *end] or ["pass"]
         return [f"def {own}({signature}):", *_indented(inside)]
 
     def _signature(self, function: Written, record: Record) -> str:
@@ -405,12 +470,12 @@ class Draft:
             case Display(kind, parts):
                 return self.names.display(kind, [self.text(each) for each in parts])
             case Global(value):
-                return self.texts.get(id(value)) or self.names.of(value)
+                return self.texts.get(self._key(value, self.block)) or self.names.of(value)
             case Written():
                 self._define(expression)
                 record = self.record(expression)
-                own = record if record is not None else expression.function
-                text = self.texts[id(own)]
+                own = (id(expression.function),) if record is None else id(record)
+                text = self.texts[own]
                 return f"({text})" if tight and text.startswith("lambda") else text
             case Partial(function, arguments, named):
                 self.names.imports["import functools"] = None
@@ -464,6 +529,12 @@ class Draft:
                 *before, "try:", f"    got = {self.operation(event)}", "except Exception:",
                 "    sys.exit(0)", 'print(f"expected an error, got {got}")', "sys.exit(1)",
             ]  # fmt: skip
+        if mode in ("asked", "differs"):
+            got = self.operation(event)
+            got = f"tuple({got})" if isinstance(event.result, PartitionSpec) else got
+            if mode == "asked":
+                return [*before, f"print(repr({got}))"]
+            return [*before, *_compared_by("got == expected", got, self.ending.expected)]
         if mode == "compare":
             return [*before, *self._compared(event)]
         if mode == "alike":
@@ -525,6 +596,12 @@ def classes(expression: Expression) -> Iterator[type]:
     """The classes of the suite in an expression, at any depth, functions left out."""
     named = (each.value for each in within(expression) if isinstance(each, Global))
     return (v for v in named if isinstance(v, type) and v.__module__.startswith("scutch."))
+
+
+def _is_plain_name(expression: Expression, kind: type) -> bool:
+    """Whether a name in the text of a class means something that is no part of the suite."""
+    own = isinstance(expression, Global) and any(expression.value is base for base in kind.__mro__)
+    return own or (isinstance(expression, Global | Literal) and not is_suite(expression.value))
 
 
 def _compared_by(test: str, got: str, expected: str) -> list[str]:
