@@ -83,8 +83,12 @@ def script(
     from scutch.judging import known  # not above: it imports rooms that `process` rewrites
 
     entry = next(
-        (e for e in known.shipped() if e.implementation == implementation
-         and (e.requirement, e.witness) == (requirement, call)),
+        (
+            e
+            for e in known.shipped()
+            if e.implementation == implementation
+            and (e.requirement, e.witness) == (requirement, call)
+        ),
         None,
     )
     request = {

@@ -16,12 +16,13 @@ from jax.sharding import PartitionSpec
 
 from scutch.implementation import Implementation
 from scutch.reproduce.checking import Nursery
+from scutch.reproduce.endings import Draft
 from scutch.reproduce.events import Event, Literal, Ref
 from scutch.reproduce.kinds import is_plain
 from scutch.reproduce.layout import prepared
 from scutch.reproduce.names import Nameless, Names
+from scutch.reproduce.needs import RAISED, Ending, possible_effects
 from scutch.reproduce.tape import Tape
-from scutch.reproduce.writing import RAISED, Draft, Ending, possible_effects
 
 _PASSIVE = ("parameter", "display", "with")
 _COMPUTED = ("call", "method", "attribute", "item")
@@ -183,8 +184,10 @@ class Trials:
         It is for a law that compares values which no draft can write, or that fails in an operation
         of its own on a value such as `None`.
         """
+        literals = (tuple, PartitionSpec)
         computed = (e for e in reversed(self.tape.order) if e.tainted and e.kind in _COMPUTED
-                    and e.error is None and (is_plain(e.result) or isinstance(e.result, tuple | PartitionSpec)))  # fmt: skip
+                    and e.error is None
+                    and (is_plain(e.result) or isinstance(e.result, literals)))  # fmt: skip
         for event in itertools.islice(computed, _TRIED):
             try:
                 draft = Draft(self.tape, self.implementation, Ending(event, "asked"))

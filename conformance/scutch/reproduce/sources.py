@@ -58,7 +58,8 @@ class Source:
             if isinstance(self.value, type):
                 tree: Any = ast.parse(textwrap.dedent(inspect.getsource(self.value))).body[0]
             else:
-                tree = self._function(ast.parse(Path(inspect.getfile(self.value)).read_text("utf-8")))
+                text = Path(inspect.getfile(self.value)).read_text("utf-8")
+                tree = self._function(ast.parse(text))
         except (OSError, SyntaxError, TypeError) as error:
             raise Nameless(f"the text of {self.value!r} cannot be read: {error}") from None
         tree = _Pruner(self.value, self.tape.ran).visit(tree)
