@@ -113,25 +113,9 @@ class Origins:
             return None
         return held[1] if held[1].event.block.scope in self.block.within() else None
 
-    def made_again(self, value: Any) -> Ref | None:
-        """The same call once more, where the value of an earlier one is out of sight.
-
-        The suite keeps values such as initializers, which a function made when outside code called
-        it first; no other function can use its variables.
-        """
-        held = self.known.get(id(value))
-        if held is None or held[0] is not value or held[1].path or held[1].event.kind != "call":
-            return None
-        made, around = held[1].event, tuple(self.block.within())
-        refs = [ref for each in made.inputs() for ref in references(each)]
-        if not self.recording or any(ref.event.block.scope not in around for ref in refs):
-            return None
-        again = self.note("call", *made.operands, named=made.named, result=value, hint=made.hint)
-        return Ref(again)
-
     def expression(self, value: Any) -> Expression:
         """The expression that gives a value at this point of the program."""
-        if (ref := self.origin(value) or self.made_again(value)) is not None:
+        if (ref := self.origin(value)) is not None:
             return ref
         kind = type(value)
         if is_plain(value):

@@ -280,7 +280,8 @@ class Text(Needs):
                 self._define(expression)
                 record = self.record(expression)
                 own = (id(expression.function),) if record is None else id(record)
-                text = self.texts[own]
+                if not (text := self.texts[own]):
+                    raise Nameless(f"{expression.function!r}, whose text uses itself")
                 return f"({text})" if tight and text.startswith("lambda") else text
             case Partial(function, arguments, named):
                 self.names.imports["import functools"] = None
