@@ -44,17 +44,14 @@ class Ending:
     Args:
       event: The one on which the law failed.
       mode: `raises` where the event should not have raised its error; `accepted` where it should
-        have raised one; `compare`, `alike`, `answer` or `truth` where its result is wrong; `asked`
-        prints its result; `differs` where that is not the one of the reference.
+        have raised one; `compare`, `alike`, `answer` or `truth` where its result is wrong.
       guards: Earlier events with a truth value. A script that gets another truth value from one of
         them exits with 0, because the law might then not have asked for the end.
-      expected: For `differs`, the text of the right result.
     """
 
     event: Event
     mode: str
     guards: tuple[Event, ...] = ()
-    expected: str = ""
 
 
 class Needs:

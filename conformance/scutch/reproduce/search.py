@@ -6,26 +6,19 @@ comparison depends. If it is not right, the next draft adds every event that may
 value. If that draft is right, events are removed from it as long as it stays right.
 """
 
-import ast
-import contextlib
-import itertools
 import traceback
 from collections.abc import Iterator, Sequence
-
-from jax.sharding import PartitionSpec
 
 from scutch.implementation import Implementation
 from scutch.reproduce.checking import Nursery
 from scutch.reproduce.endings import Draft
 from scutch.reproduce.events import Event, Literal, Ref
-from scutch.reproduce.kinds import is_plain
 from scutch.reproduce.layout import prepared
 from scutch.reproduce.names import Nameless, Names
 from scutch.reproduce.needs import RAISED, Ending, possible_effects
 from scutch.reproduce.tape import Tape
 
 _PASSIVE = ("parameter", "display", "with")
-_COMPUTED = ("call", "method", "attribute", "item")
 _SHOWN = ("compare", "alike", "truth")
 _DECISIONS = 40
 _TRIED = 6
@@ -56,8 +49,6 @@ def search(
             found = trials.shortened(ending, effects)
         if found is not None:
             return found
-    if (found := trials.other_values()) is not None:
-        return found
     raise Nameless("; ".join(dict.fromkeys(trials.problems[:4])) or "nothing of it was noted")
 
 
@@ -177,32 +168,6 @@ class Trials:
                 self.problems.append(f"a draft fails on the reference, too: {other.printed:.300}")
                 return None
         return source, own.printed
-
-    def other_values(self) -> tuple[str, str] | None:
-        """A right draft about a literal that the reference computes otherwise: the last such one.
-
-        It is for a law that compares values which no draft can write, or that fails in an operation
-        of its own on a value such as `None`.
-        """
-        literals = (tuple, PartitionSpec)
-        computed = (e for e in reversed(self.tape.order) if e.tainted and e.kind in _COMPUTED
-                    and e.error is None
-                    and (is_plain(e.result) or isinstance(e.result, literals)))  # fmt: skip
-        for event in itertools.islice(computed, _TRIED):
-            try:
-                draft = Draft(self.tape, self.implementation, Ending(event, "asked"))
-                source = draft.source()
-            except (Nameless, RecursionError):
-                continue
-            expected = self.nursery.run(source, draft.names.aliases)
-            with contextlib.suppress(ValueError, SyntaxError):
-                right = ast.literal_eval(expected.printed) if expected.code == 0 else event.result
-                own = event.result
-                if right != (tuple(own) if isinstance(own, PartitionSpec) else own):
-                    ending = Ending(event, "differs", expected=expected.printed.strip())
-                    if (found := self.run(ending, ())) is not None:
-                        return found
-        return None
 
     def writable(self, ending: Ending) -> list[Event]:
         """The events before the end that may have changed a value and that can be written."""
