@@ -103,12 +103,9 @@ SHARED = frozenset(
 
 
 def near(broken: Iterable[str]) -> frozenset[str]:
-    """The requirements that share a row of the contract with some, and all that these need."""
+    """The requirements that share a row of the contract with some."""
     shared = {row for each in broken for row in rows_of(each)}
-    found = [each for each in ROWS if rows_of(each) & shared]
-    for each in found:  # which grows meanwhile
-        found += [need for need in ROWS[each].needs if need in ROWS and need not in found]
-    return frozenset(found)
+    return frozenset(each for each in ROWS if rows_of(each) & shared)
 
 
 def rows_of(identifier: str) -> set[str]:

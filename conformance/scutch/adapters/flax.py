@@ -21,8 +21,9 @@ _SINCE = {
     "bridge.ToNNX": "0.12.0",  # before, it took an `Rngs` and no key of JAX, as `lazy_init` did
     "bridge.lazy_init": "0.12.0",
     **dict.fromkeys(
-        "nnx.Variable nnx.Param nnx.BatchStat nnx.Cache nnx.Intermediate bridge.to_nnx_var "
-        "bridge.linen_vars_to_nnx_attrs".split(),
+        "nnx.Variable nnx.Param nnx.BatchStat nnx.Cache nnx.Intermediate nnx.Perturbation "
+        "nnx.Linear nnx.LinearGeneral nnx.Embed nnx.LayerNorm nnx.BatchNorm nnx.Dropout "
+        "nnx.MultiHeadAttention bridge.to_nnx_var bridge.linen_vars_to_nnx_attrs".split(),
         "0.12.1",
     ),
     "nnx.RngStream.normal": "0.11.2",
@@ -35,8 +36,8 @@ _SINCE = {
     "transforms.jit.graph_updates": "0.12.6",
 }
 """The first release in which a name behaves as the laws expect. The names are the classes of
-variables, functions that make variables or take keys of JAX, and options that came later than the
-function that has them."""
+variables, classes and functions that make variables or take keys of JAX, and options that came
+later than the function that has them."""
 
 
 def _claims() -> list[str] | None:

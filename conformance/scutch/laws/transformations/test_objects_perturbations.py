@@ -22,6 +22,7 @@ def test_the_gradient_of_a_perturbation_is_that_of_its_value(nnx, transforms, xs
     the gradient for the value.
     """
     reached("several" if twice else "once")
+    chosen = transforms.DiffState(0, nnx.Perturbation)
 
     class Perturbed(nnx.Module):
         def __call__(self, x):
@@ -30,9 +31,7 @@ def test_the_gradient_of_a_perturbation_is_that_of_its_value(nnx, transforms, xs
 
     module, x = Perturbed(), jnp.asarray(xs)
     assert_close(module(x), (9 * x * x).sum(), "value", **CALLS)
-    gradient = transforms.grad(
-        lambda module: module(x), argnums=transforms.DiffState(0, nnx.Perturbation)
-    )(module)
+    gradient = transforms.grad(lambda module: module(x), argnums=chosen)(module)
     assert_close(gradient["between"].get_value(), 2 * 3 * x, "gradient", **CALLS)
     if twice:
         assert_close(gradient["after"].get_value(), jnp.ones_like(x), "gradient", **CALLS)
