@@ -184,7 +184,7 @@ def test_dropout_of_nnx_drops_whole_axes(nnx, bridge, rate, seed, along, off, wh
         return
     kept = np.not_equal(found, 0)
     assert near(found, np.where(kept, x / (1 - rate), 0), **CALLS)
-    assert 0 < kept.mean() < 1
+    assert len(along) == 2 or 0 < kept.mean() < 1  # two axes leave eight entries to chance
     for axis in along:
         assert np.array_equal(kept, np.broadcast_to(kept.take([0], axis), kept.shape))
     wrapped = bridge.ToLinen(nnx.Dropout, (rate,), {"broadcast_dims": along})
