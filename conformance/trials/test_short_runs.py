@@ -268,7 +268,7 @@ def test_only_what_calls_a_changed_function_is_judged_again(scutch, repository):
     assert code == 0
     assert "changed since HEAD: mine.py:logical_to_mesh; 0 of" in printed
 
-    (repository / "mine.py").write_text(MINE.replace("(names, rules)", "(names, None)"))
+    (repository / "mine.py").write_text(MINE.replace("(names, rules)", "(names, rules=None)"))
     printed, code = scutch(repository, *command)
     assert code == 1
     assert "changed since HEAD: mine.py:logical_to_mesh_axes;" in printed

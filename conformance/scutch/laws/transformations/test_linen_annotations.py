@@ -97,7 +97,7 @@ def test_names_beside_a_variable_have_one_name_per_axis(
     )
     variables, expected = (each.init(small_key(seed), *given) for each in (named, plain))
     beside_it = variables[f"{collection}_axes"]
-    assert_close({k: v for k, v in variables.items() if k in expected}, expected)
+    assert_close({name: variables[name] for name in expected}, expected)
     specs = jax.tree.leaves(
         linen.get_axis_names(beside_it), is_leaf=lambda n: isinstance(n, jax.sharding.PartitionSpec)
     )
