@@ -65,7 +65,6 @@ def drawn(key: Any, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.Arr
 INITIALIZERS: Mapping[str, Callable[..., Any]] = MappingProxyType({"start": start, "drawn": drawn})
 
 
-@functools.partial(jax.jit, static_argnums=3, inline=True)
 def _formula(x: Any, kernel: Any, scale: Any, mode: str) -> Any:
     """The output of both layers before noise, statistics and the sub-module."""
     y = jnp.sin(x @ kernel) * scale
