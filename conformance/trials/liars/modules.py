@@ -70,7 +70,7 @@ class WritesBack:
 
 @of_modules
 class UnboxesWhenTraced:
-    """Breaks LIN-1c: traced, `init` gives variables without boxes."""
+    """Breaks LIN-1c and LIN-1f: traced, `init` gives variables without boxes."""
 
     def init(self, rngs, *args, **kwargs):
         variables = honest.init(self, rngs, *args, **kwargs)
@@ -79,7 +79,7 @@ class UnboxesWhenTraced:
 
 @of_modules
 class ScalesWhenTraced:
-    """Breaks LIN-1d: traced, `init` gives other values."""
+    """Breaks LIN-1d and LIN-1f: traced, `init` gives other values."""
 
     def init(self, rngs, *args, **kwargs):
         variables = honest.init(self, rngs, *args, **kwargs)
@@ -107,7 +107,7 @@ class GivesNoOutput:
 
 @of_modules
 class GoesOnWithout:
-    """Breaks LIN-1g: where the variables do not fit, the inputs come back."""
+    """Breaks LIN-1g and LIN-1f: where the variables do not fit, the inputs come back."""
 
     def apply(self, variables, *args, **kwargs):
         try:
@@ -118,7 +118,7 @@ class GoesOnWithout:
 
 @of_modules
 class SaysNothing:
-    """Breaks LIN-1j: the error of `apply` names neither the parameter nor the module."""
+    """Breaks LIN-1j and LIN-1f: the error of `apply` names neither the parameter nor the module."""
 
     def apply(self, variables, *args, **kwargs):
         try:

@@ -77,7 +77,7 @@ class ReplicatesEverything:
 
 @lifted
 class DoublesResults:
-    """Breaks DST-1c: the results of `shard_map` over a sharded batch are doubled."""
+    """Breaks DST-1c and DST-1e: the results of `shard_map` over a sharded batch are doubled."""
 
     shard_map = afterwards(
         nnx.shard_map,

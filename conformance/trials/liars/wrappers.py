@@ -83,7 +83,7 @@ def _paths(wrapper):
 
 @of_bridge
 class NewVariablesAreForgotten:
-    """Breaks BRG-9b: variables that a call adds to existing ones are deleted after it."""
+    """Breaks BRG-9b and BRG-9a: variables that a call adds are deleted after it."""
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
