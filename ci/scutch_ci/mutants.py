@@ -269,9 +269,8 @@ def main(arguments: Sequence[str]) -> int:
         print(*(f"{place}  {number}" for place, number in missed.items()), sep="\n")
         print(f"{share(missed.total(), len(counted))}, are in functions that no law calls")
         return int(bool(missed))
-    chosen = faults
-    if options.sample is not None:
-        chosen = drawn(faults, subject, options.sample, options.seed)
+    sample = options.sample
+    chosen = faults if sample is None else drawn(faults, subject, sample, options.seed)
     if not chosen:
         told = Counter(sight.outcome for sight in seen.values())
         laws_did = ", ".join(f"{number} {outcome}" for outcome, number in told.items())

@@ -291,7 +291,7 @@ def trials_task(night: Night) -> Task:
             raise TaskFailed(f"the trials ended with {code}: {last_line(log.read_text())}")
         text.publish(last_line(log.read_text()), result)
 
-    return Task("run what a commit leaves out", result, make, Path.read_text)
+    return Task("run the checks of the nightly", result, make, Path.read_text)
 
 
 def planting_task(

@@ -31,7 +31,7 @@ SLOW = ("nightly", "benchmarks", "package", "action", "release", "processes", "r
 COMPILING = ("nightly", "benchmarks")
 """Those among them that measure: JAX must compile everything anew."""
 IN_A_COMMIT = ("-m", "not nightly")
-"""Leaves out the trials that take long for what they find, which `thorough` runs."""
+"""Leaves out the trials with the mark `nightly`, which `thorough` runs."""
 
 
 @dataclass(frozen=True)

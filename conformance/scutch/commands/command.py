@@ -60,13 +60,13 @@ def adder(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> Ad
     return command
 
 
-def put(text: str, output: str | None, what: str) -> int:
+def put(text: str, output: str | None, kind: str) -> int:
     """Write a text to a file, or print it where none is named.
 
     Args:
       text: The text.
       output: The path of the file, or `None`.
-      what: What the text is, in the words of an error.
+      kind: The kind of text, such as `badge`, for the error.
 
     Returns:
       The exit code 0.
@@ -80,5 +80,5 @@ def put(text: str, output: str | None, what: str) -> int:
     try:
         publish(text, Path(output))
     except OSError as error:
-        raise UsageError(f"cannot write the {what} to {output}: {error.strerror}") from error
+        raise UsageError(f"cannot write the {kind} to {output}: {error.strerror}") from error
     return 0

@@ -26,7 +26,7 @@ def add(command: Add) -> None:
     """
     added = command(
         "known",
-        "write what failed in a run as a file of known failures",
+        "write the failures of a run as a file of known failures",
         _known,
         "Each entry has the smallest input and the error as its reason: read them, say why the "
         "implementation departs, and give the file to `scutch run --known FILE`.",

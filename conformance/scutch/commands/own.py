@@ -30,14 +30,14 @@ def add(command: Add) -> None:
         "box",
         "judge box classes, as scutch.judge_box does",
         _box,
-        "A class is judged by what every box class owes, in this process. `scutch.judge_box` in a "
-        "test takes more options.",
+        "A class is judged by the requirements of every box class, in this process. "
+        "`scutch.judge_box` in a test takes more options.",
     )
     added.add_argument(
-        "classes", metavar="FILE.py:CLASS|MODULE:CLASS", nargs="+", help="what is judged"
+        "classes", metavar="FILE.py:CLASS|MODULE:CLASS", nargs="+", help="the classes to judge"
     )
     added.add_argument("--make", metavar="FILE.py:NAME|MODULE:NAME",
-                       help="what makes a box of value and names (default: the class)")  # fmt: skip
+                       help="makes a box from value and names (default: the class)")  # fmt: skip
     added.add_argument("--names", default="names", metavar="ATTRIBUTE",
                        help="where a box has its names (default: %(default)s)")  # fmt: skip
     added.add_argument("--known", action="append", default=[], metavar="ID=REASON",

@@ -232,8 +232,8 @@ def prepared(
     fixtures = law.arguments(implementation, subject, unasserted)
     function = hypothesis_parts.written(law.function)
     leaving.remember(function)
-    spaces = {name: getattr(implementation, name) for name in CAPABILITIES} | fixtures
-    return Attempt(law.name, function, builder, fixtures, (implementation, *spaces.values()))
+    spaces = (fixtures.get(name, getattr(implementation, name)) for name in CAPABILITIES)
+    return Attempt(law.name, function, builder, fixtures, (implementation, *spaces))
 
 
 def mixed(broken_by: Inputs, inputs: Inputs, *, owned: bool = False) -> Iterator[Inputs]:

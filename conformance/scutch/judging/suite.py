@@ -89,9 +89,11 @@ class Law:
           name: a law of another capability that asks for one is not tried.
         """
         made = {
-            name: Namespace(f"{implementation.name}: {name}", names=()) if space is None else space
-            for name in CAPABILITIES for space in [getattr(implementation, name)]
-        }  # fmt: skip
+            name: Namespace(f"{implementation.name}: {name}", names=())
+            if (space := getattr(implementation, name)) is None
+            else space
+            for name in CAPABILITIES
+        }
         made |= {"implementation": implementation, SUBJECT: subject, UNASSERTED: unasserted}
         if "reference" in self.fixtures:
             made["reference"] = load("reference")

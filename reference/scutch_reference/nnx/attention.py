@@ -21,7 +21,7 @@ from ..attention import dot_product_attention
 from ..errors import ModuleError
 from ..functional import Axes, OutSharding
 from ..types import Leaf
-from .layers import Initializer, _Layer
+from .layers import Dropout, Initializer, _Layer
 from .modules import Module
 from .objects import Metadata, data, dataclass
 from .rngs import Rngs
@@ -199,14 +199,7 @@ class MultiHeadAttention(Module):
         )
         self.rngs = data(rngs.dropout.fork() if keep_rngs and dropout_rate > 0 else None)
 
-    def set_view(self, deterministic: bool | None = None) -> None:
-        """Take the options of `nnx.view` for this layer.
-
-        Args:
-          deterministic: The new `deterministic` of the layer, if it is not None.
-        """
-        if deterministic is not None:
-            self.deterministic = deterministic
+    set_view = Dropout.set_view
 
     def __call__(
         self,

@@ -186,10 +186,8 @@ class RngStream(_Random, Pytree):
         Args:
           k: How often, or the shape of the array of keys.
         """
-        return type(self)(
-            jnp.broadcast_to(key := self(), (*(k if isinstance(k, tuple) else (k,)), *key.shape)),
-            tag=self.tag,
-        )
+        key, shape = self(), k if isinstance(k, tuple) else (k,)
+        return type(self)(jnp.broadcast_to(key, shape + key.shape), tag=self.tag)
 
 
 def first_that_takes(by_filter: Mapping[Any, Any], *parts: tuple[Path, Any]) -> list[Any]:

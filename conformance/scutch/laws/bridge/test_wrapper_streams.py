@@ -13,36 +13,14 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.inputs.paired_layers import (
-    INITIALIZERS,
-    INPUTS,
     NOISY,
     X,
-    in_linen,
-    in_nnx,
     variables_of,
 )
 from scutch.lawkit.equality import alike, assert_close, close
 from scutch.lawkit.marks import reached, requirement
 from scutch.lawkit.tolerances import CALLS
-
-NAMES = (None, "model")
-seeds = st.integers(0, 3)
-features = st.integers(1, 3)
-
-
-def _module(linen, meta, boxed=False, initial="start", size=2):
-    """The Linen layer, with its kernel boxed or bare."""
-    kernel_init = INITIALIZERS[initial]
-    if boxed:
-        kernel_init = meta.with_partitioning(kernel_init, NAMES)
-    return in_linen(linen)(kernel_init=kernel_init, features=size)
-
-
-def _wrapped(bridge, nnx, initial="start", size=2):
-    """The NNX layer wrapped by `ToLinen`."""
-    return bridge.ToLinen(
-        in_nnx(nnx), args=(INPUTS, INITIALIZERS[initial]), kwargs={"features": size}
-    )
+from scutch.laws.bridge.layers import features, linen_layer, seeds, wrapped_layer
 
 
 @requirement("bridge/wrappers/streams-follow-seeds")
@@ -53,7 +31,7 @@ def test_streams_passed_to_a_call_reach_a_wrapped_linen_module(
     """Streams passed to a call of the wrapper give the Linen module the next key of each stream, by
     name.
     """
-    module = _module(linen, meta)
+    module = linen_layer(linen, meta)
     variables = module.init(small_key(0), X)
     wrapper = bridge.ToNNX(module).lazy_init(X, rngs=small_key(0))
     streams, others = nnx.Rngs(dropout=seed), nnx.Rngs(dropout=seed)
@@ -68,7 +46,7 @@ def test_streams_of_a_wrapper_are_seeded_and_move_on(linen, nnx, bridge, meta, s
     """Wrappers whose streams have the same seed initialize and call alike, those with another seed
     do not, and each call draws other numbers than the call before.
     """
-    module = _module(linen, meta, initial="drawn")
+    module = linen_layer(linen, meta, initial="drawn")
 
     def run(seed):
         wrapper = bridge.ToNNX(module, rngs=nnx.Rngs(seed, dropout=seed + 1)).lazy_init(X)
@@ -86,7 +64,10 @@ def test_wrappers_that_share_streams_start_differently(linen, nnx, bridge, meta,
     """Two wrappers of one module that are given the same streams have other parameters, and draw
     other numbers in a call.
     """
-    module, streams = _module(linen, meta, initial="drawn", size=size), nnx.Rngs(seed, dropout=seed)
+    module, streams = (
+        linen_layer(linen, meta, initial="drawn", size=size),
+        nnx.Rngs(seed, dropout=seed),
+    )
     for _ in range(used):
         streams.params()
     one, other = (bridge.ToNNX(module, rngs=streams).lazy_init(X) for _ in range(2))
@@ -102,7 +83,7 @@ def test_keys_reach_a_wrapped_nnx_module(nnx, bridge, seed, other):
     """A wrapped NNX module has the same variables and outputs for the same keys, and others for
     other keys.
     """
-    module = _wrapped(bridge, nnx, "drawn")
+    module = wrapped_layer(bridge, nnx, "drawn")
 
     def run(first, second):
         keys = {"params": small_key(first), "dropout": jax.random.key(10 + first)}

@@ -22,7 +22,6 @@ from scutch.inputs.paired_layers import (
     PLAIN,
     X,
     flat,
-    in_linen,
     in_nnx,
     names_in_context,
     start,
@@ -31,29 +30,12 @@ from scutch.inputs.paired_layers import (
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import few, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
+from scutch.laws.bridge.layers import features, linen_layer, seeds, wrapped_layer
 
-NAMES = (None, "model")
-seeds = st.integers(0, 3)
-features = st.integers(1, 3)
 initials = st.sampled_from(list(INITIALIZERS))
 scales = st.sampled_from([1.0, 2.0, -0.5])
 modes = st.sampled_from([PLAIN, NEGATED])
 KINDS = {"params": "Param", "batch_stats": "BatchStat"}
-
-
-def _module(linen, meta, boxed=False, initial="start", size=2):
-    """The Linen layer, with its kernel boxed or bare."""
-    kernel_init = INITIALIZERS[initial]
-    if boxed:
-        kernel_init = meta.with_partitioning(kernel_init, NAMES)
-    return in_linen(linen)(kernel_init=kernel_init, features=size)
-
-
-def _wrapped(bridge, nnx, initial="start", size=2):
-    """The NNX layer wrapped by `ToLinen`."""
-    return bridge.ToLinen(
-        in_nnx(nnx), args=(INPUTS, INITIALIZERS[initial]), kwargs={"features": size}
-    )
 
 
 def _object(nnx, size=2, collections=None):
@@ -86,7 +68,7 @@ def test_a_wrapped_linen_module_has_its_variables_and_outputs(
     makes with that key, and gives the outputs of `apply` with them.
     """
     reached("boxed" if boxed else "bare")
-    module, key = _module(linen, meta, boxed, initial, size), jax.random.key(seed)
+    module, key = linen_layer(linen, meta, boxed, initial, size), jax.random.key(seed)
     with names_in_context():
         variables = module.init(key, X)
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
@@ -101,7 +83,7 @@ def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
 ):
     """Gradients of a wrapped Linen module equal the gradients of `apply` in its parameters."""
     reached("boxed" if boxed else "bare")
-    module, key = _module(linen, meta, boxed, size=size), small_key(0)
+    module, key = linen_layer(linen, meta, boxed, size=size), small_key(0)
     with names_in_context():
         variables = meta.unbox(module.init(key, X))
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
@@ -122,7 +104,7 @@ def test_gradients_reach_the_collections_of_a_wrapped_nnx_module(
     """Gradients with respect to the collections of a wrapped NNX module are those with respect to
     the object.
     """
-    module = _wrapped(bridge, nnx, size=size)
+    module = wrapped_layer(bridge, nnx, size=size)
     variables = module.init(small_key(0), X)
 
     def loss(params):
@@ -144,7 +126,7 @@ def test_collections_that_a_wrapped_linen_module_changes_are_kept(
     """After each call with `mutable`, the variables of the wrapper are the collections that `apply`
     returned; after a call without it, they are as before.
     """
-    module, key = _module(linen, meta, boxed), small_key(0)
+    module, key = linen_layer(linen, meta, boxed), small_key(0)
     with names_in_context():
         variables = module.init(key, X)
         wrapper = bridge.ToNNX(module).lazy_init(X, rngs=key)
@@ -176,7 +158,7 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
     """
     reached(way)
     reached("keyword" if keyword else "positional")
-    module, key = _module(linen, meta, boxed), small_key(0)
+    module, key = linen_layer(linen, meta, boxed), small_key(0)
     arguments = () if keyword else (scale,)
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
     with names_in_context():
@@ -202,7 +184,7 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     variables, and give that object's outputs, without a warning, which would be an error for users
     who turn warnings into errors.
     """
-    module = _wrapped(bridge, nnx, initial, size)
+    module = wrapped_layer(bridge, nnx, initial, size)
     variables = module.init(small_key(seed), X)
     values = meta.unbox(variables)
     layer = _object(nnx, size, values)
@@ -222,7 +204,7 @@ def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge,
     """Variables that a wrapped NNX module changes are returned by `apply` where they are mutable;
     the variables passed in stay as they were.
     """
-    module, layer = _wrapped(bridge, nnx), _object(nnx)
+    module, layer = wrapped_layer(bridge, nnx), _object(nnx)
     variables = module.init(small_key(0), X)
     for mutable in mutables:
         reached("mutable" if mutable else "not mutable")
@@ -270,7 +252,7 @@ def _tripled(key, shape, dtype=jnp.float32):
 @given(scale=scales, mode=modes)
 def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
     """A method of the NNX module can be applied by its name as `method=`."""
-    module = _wrapped(bridge, nnx)
+    module = wrapped_layer(bridge, nnx)
     variables = module.init(small_key(0), X)
     found = module.apply(variables, X, scale, mode=mode, method="doubled")
     assert_close(found, _object(nnx).doubled(X, scale, mode=mode), **CALLS)
@@ -284,7 +266,7 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
     gradients, or is refused.
     """
     reached("boxed" if boxed else "bare")
-    module, key = _module(linen, meta, boxed, size=size), small_key(0)
+    module, key = linen_layer(linen, meta, boxed, size=size), small_key(0)
     twice = bridge.ToLinen(bridge.ToNNX, args=(module,))
 
     def run(module):
@@ -307,7 +289,7 @@ def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, box
 @given(size=features, scale=scales)
 def test_an_nnx_module_wrapped_twice_behaves_as_itself(nnx, transforms, bridge, size, scale):
     """`ToNNX` of `ToLinen` of an NNX module has its outputs, gradients and updated variables."""
-    twice = bridge.ToNNX(_wrapped(bridge, nnx, size=size)).lazy_init(X, rngs=small_key(0))
+    twice = bridge.ToNNX(wrapped_layer(bridge, nnx, size=size)).lazy_init(X, rngs=small_key(0))
     layer = _object(nnx, size)
 
     def run(module, **mutable):
@@ -331,7 +313,7 @@ def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, way, 
     `lazy_init` is an error.
     """
     reached(way)
-    module, key = _module(linen, meta, boxed, "drawn", size), small_key(seed)
+    module, key = linen_layer(linen, meta, boxed, "drawn", size), small_key(seed)
 
     class Whole(nnx.Module):
         def __init__(self, part):

@@ -18,11 +18,6 @@ from scutch.lawkit.states import flat_state
 from scutch.strategies import copies, object_trees
 
 
-def _restored(nnx, root):
-    """The object after `split` and `merge`."""
-    return nnx.merge(*nnx.split(root))
-
-
 @requirement("objects/definitions/equal-graphs-equal-definitions", must_reach=("same", "other"))
 @given(
     pair=copies(object_trees()),
@@ -95,7 +90,7 @@ def test_the_order_of_attributes_does_not_matter(nnx, root, data, deleted, at, e
 
 
 COPIES = {
-    "merge": _restored,
+    "merge": lambda nnx, root: nnx.merge(*nnx.split(root)),
     "clone": lambda nnx, root: nnx.clone(root),
     "copy": lambda nnx, root: copy.copy(root),
     "deepcopy": lambda nnx, root: copy.deepcopy(root),

@@ -31,11 +31,6 @@ from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import arrays, copies, object_trees, type_filters, variables
 
 
-def _restored(nnx, root):
-    """The object after `split` and `merge`."""
-    return nnx.merge(*nnx.split(root))
-
-
 def _copied(nnx, root):
     """The same with new variables, for which Flax must be asked by `copy=True`."""
     asked = {"copy": True} if holds(inspect.signature(nnx.merge).parameters, "copy") else {}
@@ -59,7 +54,7 @@ def test_merging_a_split_object_restores_it(nnx, root):
     """`merge(*split(x))` has the types, attributes, values, metadata and static data of `x`."""
     for leaf in leaves(nnx, root).values():
         reached("variable" if isinstance(leaf, nnx.Variable) else "array")
-    assert not differences(nnx, root, _restored(nnx, root))
+    assert not differences(nnx, root, nnx.merge(*nnx.split(root)))
 
 
 @requirement(

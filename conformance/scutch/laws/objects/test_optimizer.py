@@ -4,37 +4,14 @@ The oracle is `optax`, on the values of the parameters.
 """
 
 import jax
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.graphs import classes, differences, nodes
+from scutch.inputs.graphs import differences, nodes
 from scutch.lawkit.domain import import_or_leave
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import options, reached, requirement
-
-
-def _model(nnx, tied):
-    """A module that holds another, with variables of whole numbers.
-
-    Args:
-      nnx: The namespace of objects.
-      tied: Whether the inner module holds the parameter of the outer one.
-    """
-    own = classes(nnx)
-
-    def variable(kind, first):
-        return own[kind](np.arange(first, first + 2, dtype="float32"))
-
-    root, root.c = own["Node"](), own["Branch"]()
-    root.a, root.b = variable("Param", 1), variable("BatchStat", 2)
-    root.c.a, root.c.b = root.a if tied else variable("Scale", 3), variable("Count", 0)
-    return root
-
-
-def _pairs(nnx, one, other):
-    """The nodes of two isomorphic objects, in pairs."""
-    return list(zip(nodes(nnx, one), nodes(nnx, other), strict=True))
+from scutch.laws.transformations.nested_modules import nested_model, node_pairs
 
 
 def _scaled(optax):
@@ -80,11 +57,11 @@ def test_the_optimizer_computes_what_optax_computes(
     reached(name)
     reached(wanted)
     chosen, transformation = OPTIMIZED[wanted](nnx), TRANSFORMATIONS[name](optax)
-    expected, model = _model(nnx, tied=tied), _model(nnx, tied=tied)
+    expected, model = nested_model(nnx, tied=tied), nested_model(nnx, tied=tied)
     for root in (expected, model):
         for i, variable in enumerate(v for v in nodes(nnx, root) if isinstance(v, nnx.Variable)):
             variable.set_metadata(out_sharding=(f"axis_{i}",), eager_sharding=False)
-    pairs = _pairs(nnx, expected, model)
+    pairs = node_pairs(nnx, expected, model)
     if keywords:
         reached("keywords")
         optimizer = transforms.Optimizer(model=model, tx=transformation, wrt=chosen)

@@ -14,11 +14,6 @@ from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import graphs
 
 
-def _restored(nnx, root):
-    """The object after `split` and `merge`."""
-    return nnx.merge(*nnx.split(root))
-
-
 def _meetings(nnx, root):
     """How often a node is met again that was met before."""
     found = [id(value) for _, value in walk(nnx, root) if is_node(nnx, value)]
@@ -33,7 +28,7 @@ def test_splitting_keeps_sharing(nnx, root):
     """
     if _meetings(nnx, root):
         reached("shared")
-    assert not differences(nnx, root, _restored(nnx, root))
+    assert not differences(nnx, root, nnx.merge(*nnx.split(root)))
 
 
 def _is_cyclic(nnx, root, above=()):
@@ -49,7 +44,7 @@ def test_splitting_keeps_cycles(nnx, root):
     """An object that leads back to itself does so, by the same paths, after `split` and `merge`."""
     assume(_is_cyclic(nnx, root))
     reached("cycle")
-    assert not differences(nnx, root, _restored(nnx, root))
+    assert not differences(nnx, root, nnx.merge(*nnx.split(root)))
 
 
 @requirement("objects/walks/graph-meets-nodes-once", must_reach=("shared", "shared variable"))

@@ -16,21 +16,7 @@ from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import options, reached, refused, requirement
 from scutch.lawkit.modes import under_other_modes
-
-NAMES = ("default", "params", "dropout")
-
-seeds = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 5), min_size=1)
-asked = st.lists(st.sampled_from(NAMES), max_size=5)
-
-
-def _data(key):
-    """The numbers of a key, which can be compared."""
-    return np.asarray(jax.random.key_data(key)).tolist()
-
-
-def _draw(rngs, names):
-    """The next keys of the streams with the given names, as numbers."""
-    return [_data(rngs[name]() if not alike(name, "default") else rngs()) for name in names]
+from scutch.laws.objects.streams import NAMES, asked, next_keys, seeds
 
 
 @requirement("objects/streams/lanes-draw-own-keys", must_reach=("several",))
@@ -128,7 +114,7 @@ def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, 
     def drawn():
         """The keys that are drawn before, by the fork, and after."""
         rngs = nnx.Rngs(**seeds)
-        first = _draw(rngs, before)
+        first = next_keys(rngs, before)
         if chosen == "type":
             by, taken = type(rngs[min(seeds)]), NAMES
         else:
@@ -145,7 +131,7 @@ def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, 
         for name in seeds:
             own = axes if name in taken else ()
             first.extend(_drawn_in_lanes(nnx, fork[name], own, 1))
-        return [*first, *_draw(rngs, after)]
+        return [*first, *next_keys(rngs, after)]
 
     found = drawn()
     assert len({*map(plain_text, found)}) == len([*found])
@@ -184,7 +170,7 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
         reached(name)
     before = [name for name in before if name in seeds]
     rngs, alone = nnx.Rngs(**seeds), nnx.Rngs(**seeds)
-    given_out = [_draw(rngs, before), _draw(alone, before)][0]
+    given_out = [next_keys(rngs, before), next_keys(alone, before)][0]
     holder = nnx.Dict(inner=rngs) if nested else rngs
     options = {"splits": shape, "only": CHOSEN[chosen][0](nnx)}
     taken = [name for name in seeds if name in CHOSEN[chosen][1]]
@@ -197,7 +183,7 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
                 given_out.extend(_drawn_in_lanes(nnx, streams[name], lanes, 2))
             else:
                 reached("left alone")
-                assert alike(_draw(streams, [name]), _draw(alone, [name]))
+                assert alike(next_keys(streams, [name]), next_keys(alone, [name]))
 
         return "the result"
 
@@ -211,7 +197,7 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
             result = nnx.split_rngs(**options)(inside)(holder=holder)
     assert alike(result, "the result")
     for name in seeds:
-        found, following = _draw(rngs, [name] * 2), _draw(alone, [name] * 4)
+        found, following = next_keys(rngs, [name] * 2), next_keys(alone, [name] * 4)
         if name in taken:
             _assert_goes_on(name, found, following)
             given_out.extend(found)
@@ -222,7 +208,7 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
 
 def _draw_fork(nnx, lanes, several, rngs, names):
     """The keys that streams with one key give, then those of each lane of the others."""
-    keys = _draw(rngs, [name for name in names if not holds(several, name)])
+    keys = next_keys(rngs, [name for name in names if not holds(several, name)])
     for name in several:
         keys.extend(_drawn_in_lanes(nnx, rngs[name], (lanes,), max(1, names.count(name))))
     return keys
@@ -263,7 +249,7 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
 
     def drawn(inside):
         rngs = nnx.Rngs(**seeds)
-        first = _draw(rngs, before)
+        first = next_keys(rngs, before)
         if how == "with":
             with nnx.fork_rngs(rngs, **options):
                 middle = draw_fork(rngs, inside)
@@ -271,7 +257,7 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
             call = nnx.fork_rngs(**options, **modes)(lambda rngs: draw_fork(rngs, inside))
             with under_other_modes(nnx, **modes):
                 middle = call(rngs) if how == "decorator" else call(rngs=rngs)
-        return first, middle, _draw(rngs, after)
+        return first, middle, next_keys(rngs, after)
 
     own = [name for name in inside if name in taken]
     keys = drawn(own)
@@ -279,17 +265,17 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
     assert alike(keys, drawn(own))
     assert alike((first, last), drawn([])[::2])
     alone = nnx.Rngs(**seeds)
-    assert alike(first, _draw(alone, before))
+    assert alike(first, next_keys(alone, before))
     for name in {*after}:
         found = [key for key, each in zip(last, after, strict=True) if each == name]
-        _assert_goes_on(name, found, _draw(alone, [name] * (len(found) + 2)))
+        _assert_goes_on(name, found, next_keys(alone, [name] * (len(found) + 2)))
     every = [key for each in keys for key in each]
     assert len({*map(plain_text, every)}) == len(every), "a key came twice"
     if others := [name for name in inside if name not in taken]:
         reached("left alone")
         alone = nnx.Rngs(**seeds)
         found = drawn(others)[1][: len(others)]
-        assert alike(found, _draw(alone, [*before, *others])[len(before) :])
+        assert alike(found, next_keys(alone, [*before, *others])[len(before) :])
 
 
 def _without_keys(nnx, rngs):
@@ -313,8 +299,8 @@ def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how, abstra
     """
     one, other, alone = (nnx.Rngs(**seeds) for _ in range(3))
     for rngs, names in zip((one, other), draws, strict=True):
-        _draw(rngs, [name for name in names if name in seeds])
-    _draw(alone, [name for name in draws[0] if name in seeds])
+        next_keys(rngs, [name for name in names if name in seeds])
+    next_keys(alone, [name for name in draws[0] if name in seeds])
     given_seeds = {n: jax.random.key(s) for n, s in new.items()} if how == "key" else new
     if abstract:
         reached("abstract")
@@ -329,15 +315,15 @@ def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how, abstra
             parts = (one[name].key.get_raw_value(), one[name].count.get_raw_value())
             assert all(type(part) is jax.ShapeDtypeStruct for part in parts)
             continue
-        found = _draw(one, [name] * 2)
+        found = next_keys(one, [name] * 2)
         assert not alike(found[0], found[1])
         if name not in new:
-            assert alike(found, _draw(alone, [name] * 2))
+            assert alike(found, next_keys(alone, [name] * 2))
             continue
-        assert alike(found, _draw(other, [name] * 2))
+        assert alike(found, next_keys(other, [name] * 2))
         third = nnx.Rngs(**{name: new[name] + 1})
         nnx.reseed(third, **{name: new[name]})
-        assert alike(found, _draw(third, [name] * 2))
+        assert alike(found, next_keys(third, [name] * 2))
 
 
 POLICIES = {

@@ -14,24 +14,11 @@ from hypothesis import strategies as st
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import options, raised, reached, refused, requirement
+from scutch.laws.objects.streams import NAMES, asked, key_numbers, next_keys, seeds
 
-NAMES = ("default", "params", "dropout")
 IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 """Of keys, by the names that JAX has for them. The first one is that of seeds."""
 METHODS = ("normal", "uniform", "gumbel", "exponential")
-
-seeds = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 5), min_size=1)
-asked = st.lists(st.sampled_from(NAMES), max_size=5)
-
-
-def _data(key):
-    """The numbers of a key, which can be compared."""
-    return np.asarray(jax.random.key_data(key)).tolist()
-
-
-def _draw(rngs, names):
-    """The next keys of the streams with the given names, as numbers."""
-    return [_data(rngs[name]() if not alike(name, "default") else rngs()) for name in names]
 
 
 @requirement(
@@ -56,7 +43,7 @@ def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
     numbers = {n: jax.random.key_data(key) for n, key in keys.items()}
     one = nnx.Rngs(**(keys if how in IMPLEMENTATIONS else seeds))
     other = nnx.Rngs({"integer": seeds, "data of a key": numbers}.get(how, keys))
-    assert alike([_data(getattr(one, name)()) for name in names], _draw(other, names))
+    assert alike([key_numbers(getattr(one, name)()) for name in names], next_keys(other, names))
 
 
 @requirement("objects/streams/streams-are-independent", must_reach=("others", "several"))
@@ -67,14 +54,14 @@ def test_streams_are_independent(nnx, seeds, picks):
     """
     assume(len({*seeds.values()}) == len(seeds))
     names = [[*seeds][pick % len(seeds)] for pick in picks]
-    together = _draw(nnx.Rngs(**seeds), names)
+    together = next_keys(nnx.Rngs(**seeds), names)
     for stream in set(names):
         own = [key for key, name in zip(together, names, strict=True) if name == stream]
         if len(own) < len(names):
             reached("others")
         if len(own) > 1:
             reached("several")
-        assert alike(own, _draw(nnx.Rngs(**{stream: seeds[stream]}), [stream] * len(own)))
+        assert alike(own, next_keys(nnx.Rngs(**{stream: seeds[stream]}), [stream] * len(own)))
     assert len({*map(plain_text, together)}) == len([*together])
 
 
@@ -104,8 +91,8 @@ def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has, nam
         error = raised(lambda: getattr(rngs, f"__{name}__"))
         assert isinstance(error, AttributeError), f"__{name}__ is there, or fails by {error!r}"
     if has:
-        expected = _draw(nnx.Rngs(seed), ["default"] * count)
-        assert alike([_data(getattr(rngs, name)()) for _ in range(count)], expected)
+        expected = next_keys(nnx.Rngs(seed), ["default"] * count)
+        assert alike([key_numbers(getattr(rngs, name)()) for _ in range(count)], expected)
     else:
         refused(lambda: getattr(rngs, name)(), naming=(name,))
 
@@ -126,10 +113,10 @@ def test_a_merged_stream_goes_on(nnx, seeds, before, after, how):
     reached(how)
     before, after = ([name for name in names if name in seeds] for names in (before, after))
     rngs = nnx.Rngs(**seeds)
-    _draw(rngs, before)
+    next_keys(rngs, before)
     twin = COPIES[how](nnx, rngs)
-    expected = _draw(nnx.Rngs(**seeds), [*before, *after])[len(before) :]
-    assert alike(_draw(twin, after), expected)
+    expected = next_keys(nnx.Rngs(**seeds), [*before, *after])[len(before) :]
+    assert alike(next_keys(twin, after), expected)
 
 
 def _two_alike(nnx, seed, whole):
@@ -167,7 +154,7 @@ def test_random_methods_draw_with_the_next_key(nnx, seed, name, used, whole, opt
     expected = getattr(jax.random, name)(streams[1](), *arguments, **keywords)
     assert alike(found.dtype, expected.dtype)
     assert np.array_equal(found, expected)
-    assert alike(_data(streams[0]()), _data(streams[1]()))
+    assert alike(key_numbers(streams[0]()), key_numbers(streams[1]()))
 
 
 INITIALIZERS = ("glorot_normal", "he_uniform", "lecun_normal", "xavier_uniform")
@@ -201,4 +188,4 @@ def test_initializers_of_streams_draw_with_the_next_key(
         found, wanted = initializer(shape, *dtype), expected(streams[1](), shape, *dtype)
         assert alike(found.dtype, wanted.dtype)
         assert np.array_equal(found, wanted)
-    assert alike(_data(streams[0]()), _data(streams[1]()))
+    assert alike(key_numbers(streams[0]()), key_numbers(streams[1]()))

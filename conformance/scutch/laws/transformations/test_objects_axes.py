@@ -1,7 +1,6 @@
 """Axes of `scan` and `vmap` over objects that make no loop, or would lose something: OBJ-8r."""
 
 import functools
-import inspect
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +11,8 @@ from hypothesis import strategies as st
 from scutch.inputs.graphs import classes
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.laws.transformations.lift_options import may_take_modes
 from scutch.strategies.moded_calls import FLAGS
-
-
-def _takes(lift, mode):
-    """Whether a lift has the options of a mode, which releases of Flax before 0.12.6 have not."""
-    parameters = inspect.signature(lift).parameters
-    return {*mode} <= {*parameters} or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
 
 CARRY = "carry"
 """Stands for `transforms.Carry`, the mark of a carried argument, in the cases below."""
@@ -84,7 +77,7 @@ def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, l
         is_mark = functools.partial(jax.tree.map, lambda axis: mark if alike(axis, CARRY) else axis)
         arguments = [{"c": carry, "x": xs}[kind] for kind in kinds]
         arguments = [{"a": each} for each in arguments] if tree else arguments
-        mode = mode if _takes(transforms.scan, mode) else {}
+        mode = mode if may_take_modes(transforms.scan, mode) else {}
         refused(lambda: transforms.scan(step, **is_mark(axes), **mode)(*arguments))
         return
     module = classes(nnx)["Node"]()
@@ -131,6 +124,6 @@ def test_a_variable_in_the_place_of_an_axis_loses_nothing(transforms, nnx, lift,
     first, last = (transforms.Carry, 0) if lift == "scan" else (None, None)
     axes = {"in_axes": (first, nnx.Param(axis)), "out_axes": (first, last)}
     made = getattr(transforms, lift)
-    mode = mode if _takes(made, mode) else {}
+    mode = mode if may_take_modes(made, mode) else {}
     if raised(lambda: made(step, **axes, **mode)(carry, variable)) is None:
         assert alike(np.asarray(variable.get_value()), np.full((size, size), 2, "float32"))

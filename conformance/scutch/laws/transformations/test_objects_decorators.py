@@ -4,37 +4,27 @@ The oracle is the program of the same lift, when it is given the function and th
 Nothing is compiled.
 """
 
-import inspect
 import operator
 import re
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
 from scutch.inputs.object_lifts import as_named_by
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import options, reached, requirement
+from scutch.laws.transformations.lift_options import (
+    POLICIES,
+    may_take_modes,
+    one_device_mesh,
+    with_policy,
+)
 from scutch.strategies.moded_calls import FLAGS
-
-POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
-
-
-def _with_policy(options):
-    """The options, with the policy that a name in them stands for."""
-    policies = {"policy": getattr(jax.checkpoint_policies, options.get("policy", POLICIES[0]))}
-    return {name: policies.get(name, value) for name, value in options.items()}
-
-
-def _mesh():
-    """A mesh of two axes and one device."""
-    return Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
-
 
 NAMES = ("layers", None)
 """Of the axes of the variable of a lifted function; the first one is that of the lift."""
@@ -130,7 +120,7 @@ def _built(transforms, nnx, kind, options, mesh):
         chosen = {name: named[name] for name in named if holds(options, name)}
         return {"mesh": mesh, **given_specs, **as_named_by(transforms.shard_map, mesh, chosen)}
     on_mesh = NamedSharding(mesh, PartitionSpec())
-    options = _with_policy(options) if holds(options, "policy") else dict(options)
+    options = with_policy(options) if holds(options, "policy") else dict(options)
     if holds(options, "transform_metadata"):
         options["transform_metadata"] = {nnx.PARTITION_NAME: options["transform_metadata"]}
     if holds(options, "in_shardings"):
@@ -169,12 +159,6 @@ def _computing(kind, options, mesh):
     return functions.get(kind, loss)
 
 
-def _takes(lift, mode):
-    """Whether a lift has the options of a mode, which releases of Flax before 0.12.6 have not."""
-    parameters = inspect.signature(lift).parameters
-    return {*mode} <= {*parameters} or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
 @requirement("transformations/options/lifts-of-objects[decorator]", must_reach=(*FIRST, "refused"))
 @options("nnx.Variable.out_sharding")
 @_with_whole
@@ -192,10 +176,10 @@ def test_options_without_a_function_make_a_decorator(transforms, nnx, drawn, fit
     is in each mode, where the implementation has it.
     """
     kind, options = drawn
-    mesh = _mesh()
+    mesh = one_device_mesh()
     function = _computing(kind, options, mesh)
     lift, dtype = getattr(transforms, kind), _dtype(options) if fitting else "int32"
-    mode = mode if _takes(lift, mode) else {}
+    mode = mode if may_take_modes(lift, mode) else {}
 
     def seen(lifted_from):
         """The program, the names of the axes of the variable inside, and whether the object has an

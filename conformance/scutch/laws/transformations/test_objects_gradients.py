@@ -3,8 +3,6 @@
 The oracle is JAX's own transformation of the pure function of the object's states.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,36 +12,12 @@ from hypothesis import strategies as st
 from scutch.inputs.graphs import classes
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import reached, requirement
-
-PLACES = (("a",), ("b",), ("c", "a"), ("c", "b"))
-
-
-def _model(nnx, tied):
-    """A module that holds another, with variables of whole numbers.
-
-    Args:
-      nnx: The namespace of objects.
-      tied: Whether the inner module holds the parameter of the outer one.
-    """
-    own = classes(nnx)
-
-    def variable(kind, first):
-        return own[kind](np.arange(first, first + 2, dtype="float32"))
-
-    root, root.c = own["Node"](), own["Branch"]()
-    root.a, root.b = variable("Param", 1), variable("BatchStat", 2)
-    root.c.a, root.c.b = root.a if tied else variable("Scale", 3), variable("Count", 0)
-    return root
-
-
-def _at(root, place):
-    """The attribute of an attribute that a path leads to."""
-    return functools.reduce(getattr, place, root)
+from scutch.laws.transformations.nested_modules import PLACES, at, nested_model
 
 
 def _loss(module, x):
     """A scalar and an array of a model and a number; the statistics are changed."""
-    values = [_at(module, place).get_value() for place in PLACES]
+    values = [at(module, place).get_value() for place in PLACES]
     module.b.set_value(module.b.get_value() + x)
     return sum(jnp.sum(weight * x * v**2) for weight, v in enumerate(values, 1)), values[0] * x
 
@@ -101,8 +75,8 @@ def test_gradients_are_those_of_the_pure_function(
     if tied:
         reached("shared")
     loss = _of_two(_loss if has_aux else _value)
-    x, model = np.float32(3), _model(nnx, tied=tied)
-    other = _model(nnx, tied=False) if two else None
+    x, model = np.float32(3), nested_model(nnx, tied=tied)
+    other = nested_model(nnx, tied=False) if two else None
     if two:
         other.a, other.b = model.a, model.b
     chosen = FILTERS[wanted](nnx)

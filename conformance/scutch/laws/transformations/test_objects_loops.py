@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import costly, reached, requirement
+from scutch.laws.transformations.nested_modules import PLACES, at, nested_model, node_pairs
 
 KINDS = ("Param", "BatchStat", "Count")
 """The types of variables in the model, for each of which an axis is drawn."""
 
-PLACES = (("a",), ("b",), ("c", "a"), ("c", "b"))
 SIZE = 3
 X = np.arange(1, 1 + SIZE, dtype="float32")
 
@@ -41,32 +41,14 @@ def _is_axis(axis):
 
 
 def _model(nnx, axes, tied):
-    """A module that holds another, with variables of whole numbers.
+    """A nested model, whose variables are stacked `SIZE` times along the axes of their types."""
 
-    Args:
-      nnx: The namespace of objects.
-      axes: For each type the axis along which its variables are stacked, `SIZE` times.
-      tied: Whether the inner module holds the parameter of the outer one.
-    """
-    own = classes(nnx)
-
-    def variable(kind, first):
-        value = np.arange(first, first + 2, dtype="float32")
-        made = own[kind](value)
-        axis = axes[_kind(nnx, made)]
+    def stacked(variable, value):
+        axis = axes[_kind(nnx, variable)]
         if _is_axis(axis):
-            made.set_value(np.stack([value + i for i in range(SIZE)], axis))
-        return made
+            variable.set_value(np.stack([value + i for i in range(SIZE)], axis))
 
-    root, root.c = own["Node"](), own["Branch"]()
-    root.a, root.b = variable("Param", 1), variable("BatchStat", 2)
-    root.c.a, root.c.b = root.a if tied else variable("Scale", 3), variable("Count", 0)
-    return root
-
-
-def _at(root, place):
-    """The attribute of an attribute that a path leads to."""
-    return functools.reduce(getattr, place, root)
+    return nested_model(nnx, tied, stacked)
 
 
 @functools.cache
@@ -81,8 +63,8 @@ def _body(nnx, changed):
     def body(module, x):
         total = x
         for weight, place in enumerate(PLACES, 1):
-            total = total + weight * jnp.sum(_at(module, place).get_value())
-        for variable in (_at(module, place) for place in PLACES):
+            total = total + weight * jnp.sum(at(module, place).get_value())
+        for variable in (at(module, place) for place in PLACES):
             if _kind(nnx, variable) in changed:
                 variable.set_value(variable.get_value() - total)
         return module.a.get_value() + total
@@ -140,11 +122,6 @@ def _prefix(transforms, nnx, axes, whole):
     return transforms.StateAxes(by_type)
 
 
-def _pairs(nnx, one, other):
-    """The nodes of two isomorphic objects, in pairs."""
-    return list(zip(nodes(nnx, one), nodes(nnx, other), strict=True))
-
-
 map_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, None])))
 
 
@@ -169,7 +146,7 @@ def test_a_lifted_map_equals_the_loop_over_the_lanes(
         reached("changed")
     body = _body(nnx, changed)
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
-    pairs = _pairs(nnx, looped, model)
+    pairs = node_pairs(nnx, looped, model)
     lanes = [_lane(nnx, looped, axes, i) for i in range(SIZE)]
     results = [body(lane, x) for lane, x in zip(lanes, X, strict=True)]
     _gather(nnx, looped, axes, lanes)
@@ -218,7 +195,7 @@ def test_a_lifted_scan_equals_the_loop(
     changed = frozenset(kind for kind in changed if axes[kind] is not None)
     body = stepped = _body(nnx, changed)
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)
-    pairs = _pairs(nnx, looped, model)
+    pairs = node_pairs(nnx, looped, model)
     old, at_first = model.b, model.b.get_value()
     renewed = renewed and alike(axes["BatchStat"], CARRIED)
     if renewed:
@@ -233,11 +210,11 @@ def test_a_lifted_scan_equals_the_loop(
         results[i] = body(before, X[i])
     stacked = np.stack([results[i] for i in range(SIZE)], out)
     _gather(nnx, looped, axes, [lanes[i] for i in range(SIZE)])
-    for variable, last in _pairs(nnx, looped, before):
+    for variable, last in node_pairs(nnx, looped, before):
         if isinstance(variable, nnx.Variable) and axes[_kind(nnx, variable)] == CARRIED:
             variable.set_value(last.get_value())
     assert alike(_scanned(transforms, nnx, axes, whole, stepped, model, out, reverse), stacked)
-    difference = differences(nnx, looped, model, pairs or _pairs(nnx, looped, model))
+    difference = differences(nnx, looped, model, pairs or node_pairs(nnx, looped, model))
     assert not difference, f"loop and scan: {difference}"
     left = [at_first, 2 * lanes[order[0]].b.get_value()]
     assert not renewed or holds(left, old.get_value()), f"{old} is none of {left}"

@@ -8,7 +8,6 @@ The oracle is the program that JAX's own transformation is traced to, with equal
 program of the same lift, when it is given the function and the options together.
 """
 
-import inspect
 from typing import Any
 
 import jax
@@ -16,16 +15,21 @@ import jax.numpy as jnp
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import classes
 from scutch.inputs.object_lifts import as_named_by
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, reached, requirement
+from scutch.laws.transformations.lift_options import (
+    POLICIES,
+    may_take_modes,
+    one_device_mesh,
+    with_policy,
+)
 from scutch.strategies.moded_calls import FLAGS
 
-POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
 SEEN = {
     "scan": (("scan",), ("reverse", "unroll", "length")),
     "remat": (("checkpoint", "remat", "remat2"), ("prevent_cse", "policy")),
@@ -63,12 +67,6 @@ KINDS = ("scan", "remat", "jit", "vmap", "shard_map")
 chosen = st.sampled_from(KINDS).flatmap(_options)
 
 
-def _with_policy(options):
-    """The options, with the policy that a name in them stands for."""
-    policies = {"policy": getattr(jax.checkpoint_policies, options.get("policy", POLICIES[0]))}
-    return {name: policies.get(name, value) for name, value in options.items()}
-
-
 def _equations(jaxpr):
     """Every equation of a program, and of the programs inside it, outer ones first."""
     for equation in jaxpr.eqns:
@@ -103,14 +101,9 @@ def _body(kind, scale, options=()):
     return lambda carry, x: jnp.sum(jnp.sin(carry) * scale() * x)
 
 
-def _mesh():
-    """A mesh of two axes and one device."""
-    return Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))
-
-
 def _placed(x, lanes):
     """An array, summed over the lanes if they have a name, and laid out on a mesh."""
-    mesh = _mesh()
+    mesh = one_device_mesh()
     total = x + jax.lax.psum(x, ("lanes",) * lanes)
     return jax.lax.with_sharding_constraint(total, NamedSharding(mesh, PartitionSpec("model")))
 
@@ -131,7 +124,11 @@ def _by_jax(kind, options, *, by_name=False):
 
 def _specs(count):
     """The options that `shard_map` needs for a function of `count` unsharded arguments."""
-    return {"mesh": _mesh(), "in_specs": (PartitionSpec(),) * count, "out_specs": PartitionSpec()}
+    return {
+        "mesh": one_device_mesh(),
+        "in_specs": (PartitionSpec(),) * count,
+        "out_specs": PartitionSpec(),
+    }
 
 
 X, XS = np.ones(2, "float32"), np.ones((4, 2), "float32")
@@ -210,7 +207,7 @@ def test_options_of_lifted_transformations_are_in_the_program(
     are the shapes. `scan` slices and stacks along the axis that is given, or else the first one,
     and may carry all that there is.
     """
-    kind, options = chosen[0], _with_policy(chosen[1])
+    kind, options = chosen[0], with_policy(chosen[1])
     reached(kind)
     lift, arguments = getattr(transforms, kind), (X, XS if kind in ("scan", "vmap") else X)
     if kind == "scan":
@@ -222,7 +219,7 @@ def test_options_of_lifted_transformations_are_in_the_program(
     alone = kind == "scan" and alike(axes, "carry alone")
     # Some releases have modes of `scan` for the axes that it has if none are given, and no others.
     unmoded = kind == "scan" and (with_object or alone)
-    mode = mode if _takes(lift, mode) and not unmoded else {}
+    mode = mode if may_take_modes(lift, mode) and not unmoded else {}
     by_name = by_name and (kind == "jit" or (bool(mode) and kind in ("remat", "vmap")))
     if by_name:
         reached("by name")
@@ -239,7 +236,7 @@ def test_options_of_lifted_transformations_are_in_the_program(
         if kind == "vmap":
             given_options["in_axes"] = (None,) * (1 + with_object) + (0,) * (not by_name)
         if kind == "shard_map":
-            given_options = as_named_by(lift, _mesh(), options) | _specs(2 + with_object)
+            given_options = as_named_by(lift, one_device_mesh(), options) | _specs(2 + with_object)
         step = (lambda carry: function(carry, X)[0]) if alone else function
         return lift(step, **given_options, **mode)
 
@@ -267,7 +264,7 @@ def test_options_of_lifted_modules_are_in_the_program(linen, chosen):
     """`unroll`, `reverse`, `prevent_cse`, `policy`, `spmd_axis_name` and `axis_name` are in the
     program as they are with JAX.
     """
-    kind, options = chosen[0], _with_policy(chosen[1])
+    kind, options = chosen[0], with_policy(chosen[1])
     reached(kind)
     second = X if kind == "remat" else XS
     repeated = kind == "remat_scan"
@@ -291,9 +288,3 @@ def test_options_of_lifted_modules_are_in_the_program(linen, chosen):
 
     found = _in_program(kind, applied, X, second)
     assert found == _in_program(kind, _by_jax(kind, options), X, second)
-
-
-def _takes(lift, mode):
-    """Whether a lift has the options of a mode, which releases of Flax before 0.12.6 have not."""
-    parameters = inspect.signature(lift).parameters
-    return {*mode} <= {*parameters} or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

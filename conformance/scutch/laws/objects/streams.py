@@ -1,0 +1,22 @@
+"""Streams by name, and the keys that they give as numbers, for the laws of streams."""
+
+import jax
+import numpy as np
+from hypothesis import strategies as st
+
+from scutch.lawkit.equality import alike
+
+NAMES = ("default", "params", "dropout")
+
+seeds = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 5), min_size=1)
+asked = st.lists(st.sampled_from(NAMES), max_size=5)
+
+
+def key_numbers(key):
+    """The numbers of a key, which can be compared."""
+    return np.asarray(jax.random.key_data(key)).tolist()
+
+
+def next_keys(rngs, names):
+    """The next keys of the streams with the given names, as numbers."""
+    return [key_numbers(rngs[name]() if not alike(name, "default") else rngs()) for name in names]
