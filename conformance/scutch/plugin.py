@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     option = config.option
     profiles.prepare_devices(option.platform)
-    jax_parts.share_mlir_context()
+    jax_parts.lower_quickly()
     isolate = not (option.in_process or option.usepdb)
     heeded = interruptions.SIGNALS if isolate else interruptions.FROM_OTHERS
     kept = contextlib.ExitStack()

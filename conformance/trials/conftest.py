@@ -6,14 +6,14 @@ import shutil
 import pytest
 from scutch.judging.compiled import compiled_once
 from scutch.judging.costs import Memory
-from scutch.judging.jax_parts import share_mlir_context
+from scutch.judging.jax_parts import lower_quickly
 from scutch.judging.profiles import prepare_devices
 from trials import commands
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 prepare_devices()
-share_mlir_context()
+lower_quickly()
 
 
 @pytest.fixture(scope="session", autouse=True)

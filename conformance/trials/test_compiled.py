@@ -12,7 +12,7 @@ import jax
 import pytest
 from jax._src.interpreters import mlir
 from scutch.judging import compiled, costs
-from scutch.judging.jax_parts import share_mlir_context
+from scutch.judging.jax_parts import lower_quickly
 from scutch.judging.trials import Cost, Trial
 
 ROOT = Path(__file__).parents[2]
@@ -199,6 +199,24 @@ def test_a_process_that_is_small_forgets_nothing():
 def test_programs_are_lowered_in_one_context(monkeypatch):
     """JAX makes a context for each program, or for a few."""
     monkeypatch.setattr(mlir, "make_ir_context", mlir.make_ir_context)  # put back at the end
-    share_mlir_context()
+    lower_quickly()
     assert mlir.make_ir_context() is mlir.make_ir_context()
     assert jax.jit(lambda x: x + 1).lower(1.0).compile()(1.0) == 2
+
+
+def test_lowered_operations_name_no_lines_unless_the_user_asks(monkeypatch):
+    """The names of files and functions are a tenth of the cost of lowering."""
+    named = "jax_traceback_in_locations_limit"
+    before = getattr(jax.config, named)
+    jax.config.update(named, 100)
+    try:
+        monkeypatch.setenv(named.upper(), "100")
+        lower_quickly()
+        asked = jax.jit(lambda x: x + 1).lower(1.0).as_text(debug_info=True)
+        monkeypatch.delenv(named.upper())
+        lower_quickly()
+        quick = jax.jit(lambda x: x + 1).lower(1.0).as_text(debug_info=True)
+    finally:
+        jax.config.update(named, before)
+    assert Path(__file__).name in asked
+    assert Path(__file__).name not in quick

@@ -17,6 +17,7 @@ from scutch.implementation import Implementation
 from scutch.inputs.calls import parse_call
 from scutch.judging import job, suite
 from scutch.judging.exchange import Exchange
+from scutch.judging.jax_parts import lower_quickly
 from scutch.judging.profiles import prepare_devices
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
@@ -88,6 +89,7 @@ def _law(name: str) -> Law:
 def main() -> None:
     """Join the job, and try laws until it ends."""
     prepare_devices()
+    lower_quickly()
     settings = json.loads(sys.argv[1])
     implementation = load(settings["where"])
     changed = _changed(implementation, settings["offers"])

@@ -6,12 +6,12 @@ gives a Python program of about 30 lines that imports the judged library, JAX an
 with exit code 1 while the fault is there, 0 when it is gone, and 2 for any other error. `issue`
 frames it as the text of an upstream issue. Where none can be written `NotReproducible` says why.
 
-There is no template for a law. The law is run once more on its smallest input, from a text that is
-rewritten so that a *tape* notes each operation it does outside the suite (`rewriting`, `tape`). The
-operations on which the failed comparison depends are written as straight-line code (`writing`,
-`sources`, `names`, `layout`). A draft is accepted only if it fails when it is run, and does not
-fail when the reference replaces the library (`search`, `checking`). A known failure for which no
-draft is accepted has a program that a person wrote, which is tried like a draft.
+There is no template for a law. The law is run once more on its smallest input, and the lines of the
+suite that run are noted (`running`). Copied without the others (`slicing`, `pruning`), and with a
+driver that builds the input (`programs`), they are a program that needs no suite. Then it is made
+shorter (`reducing`, `steps`, `displays`): a change is kept only if the program still fails when it
+is run, and does not fail when the reference replaces the library (`checking`). A known failure may
+have a program that a person wrote instead, which is tried likewise.
 """
 
 import json
@@ -20,14 +20,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scutch import catalogue
 from scutch.implementation import SetupError
+from scutch.judging import known
+from scutch.judging.causes import Cause
 from scutch.reproduce import layout
-
-if TYPE_CHECKING:  # Not imported: the room holds modules that `process` rewrites.
-    from scutch.judging.causes import Cause
 
 SECONDS = 600
 
@@ -80,8 +78,6 @@ def script(
     if row is None:
         raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
     flags = ["-O"] if "unasserted" in _fixtures(call) else []
-    from scutch.judging import known  # not above: it imports rooms that `process` rewrites
-
     entry = next(
         (
             e
@@ -147,7 +143,7 @@ def _verify(requirement: str, text: str, python: str, implementation: str) -> No
         )
 
 
-def issue(requirement: str, text: str, cause: "Cause | None" = None) -> str:
+def issue(requirement: str, text: str, cause: Cause | None = None) -> str:
     """A script as the text of an upstream issue, in Markdown.
 
     Args:

@@ -9,13 +9,10 @@ import re
 import textwrap
 import tokenize
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from scutch.catalogue import Requirement
+from scutch.judging.causes import Cause
 from scutch.judging.readable import without_folders
-
-if TYPE_CHECKING:  # Not imported: the room holds modules that `process` rewrites.
-    from scutch.judging.causes import Cause
 
 WIDTH = 96
 SAID = 3
@@ -124,9 +121,7 @@ def _commas(line: str) -> dict[int, int]:
     return found
 
 
-def heading(
-    requirement: Requirement, versions: str, told: str, cause: "Cause | None" = None
-) -> str:
+def heading(requirement: Requirement, versions: str, told: str, cause: Cause | None = None) -> str:
     """The docstring of a script.
 
     Args:

@@ -6,6 +6,7 @@ names.text(np.ones((2, 3)))             # 'np.ones((2, 3), np.float64)'
 """
 
 import builtins
+import dataclasses
 import importlib
 import math
 import sys
@@ -103,6 +104,11 @@ class Names:
         Raises:
           Nameless: It has no public name.
         """
+        home = LIBRARIES.get(str(getattr(value, "__module__", "")), ("", ""))
+        plain = str(getattr(value, "__name__", ""))
+        if home[0] and plain and getattr(sys.modules[value.__module__], plain, None) is value:
+            self.imports[home[1]] = None
+            return f"{home[0]}.{plain}"
         held = self.found.get(id(value))
         if held is not None and held[0] is value:
             if held[2]:
@@ -115,7 +121,8 @@ class Names:
             return f"{self.of(owner)}.{value.__name__}"
         if module in ("builtins", None) and hasattr(builtins, name):
             return str(name)
-        if module in sys.modules and getattr(sys.modules[module], name, None) is value:
+        public = "._" not in f".{module}"
+        if public and getattr(sys.modules.get(str(module)), name, None) is value:
             self.imports[f"from {module} import {name}"] = None
             return str(name)
         raise Nameless(f"{value!r} of {module} has no name that a script could import")
@@ -170,7 +177,21 @@ class Names:
             return self.of(value)
         if kind.__module__.startswith("jax") and repr(value).startswith(f"{kind.__name__}("):
             return self.of(kind) + repr(value).removeprefix(kind.__name__)
+        if dataclasses.is_dataclass(kind):
+            return self.record(value)
         raise Nameless(f"a value of the class {kind.__module__}.{kind.__qualname__}: {value!r:.80}")
+
+    def record(self, value: Any) -> str:
+        """An instance of a dataclass, as the call that makes it.
+
+        Raises:
+          Nameless: Its class has no name, or a field has no text.
+        """
+        made = self.of(type(value))
+        fields = [f for f in dataclasses.fields(value) if f.init]
+        given = [f for f in fields if getattr(value, f.name) is not f.default]
+        parts = [f"{f.name}={self.text(getattr(value, f.name))}" for f in given]
+        return f"{made}({', '.join(parts)})"
 
     def array(self, value: np.ndarray) -> str:
         """An array of NumPy.

@@ -1,34 +1,67 @@
-"""A process in which one law is rewritten, tried on one input, and written as a script.
+"""A process in which one failure is written as a script.
 
 It reads a request as JSON from its standard input, `{"requirement": ..., "call": ..., "where":
 ..., "program": ...}`, and writes `{"script": ..., "told": ...}`, or `{"problem": ...}`, to its
-standard output. It is a process of its own because it imports the laws in rewritten form, and a
-judge needs them as written.
+standard output. It is a process of its own because it forks before JAX has looked for devices.
 """
 
 import contextlib
-import functools
+import importlib.abc
+import itertools
 import json
 import platform
 import sys
+import time
 import warnings
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import CodeType
 from typing import Any
 
 import jax
 import numpy as np
 
+from scutch import laws
 from scutch.implementation import Implementation
+from scutch.inputs.calls import parse_call
+from scutch.judging import suite
+from scutch.judging.profiles import prepare_devices
 from scutch.loading import load
-from scutch.reproduce import rewriting
-from scutch.reproduce.checking import Nursery
-from scutch.reproduce.names import Nameless, modules
-from scutch.reproduce.search import search, tried
-from scutch.reproduce.tape import Tape
+from scutch.reproduce.checking import Drafts, Nursery
+from scutch.reproduce.layout import prepared
+from scutch.reproduce.names import Nameless, Names
+from scutch.reproduce.programs import Failure
+from scutch.reproduce.pruning import compared
+from scutch.reproduce.reducing import Reducer
+from scutch.reproduce.syntax import copied
+
+SECONDS = 120.0
+"""How long a program is made shorter at most."""
+ENDS = 3
+"""How many of the assertions that failed a program may end with."""
+
+
+class _Asserting(importlib.abc.MetaPathFinder):
+    """Imports laws with their assertions, also under `python -O`, which takes those of others."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target)
+        if name.startswith(f"{laws.__name__}.") and spec is not None and spec.origin is not None:
+            spec.loader = _Loader(name, spec.origin)
+            return spec
+        return None
+
+
+class _Loader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        text = self.get_data(self.path)
+        made: CodeType = compile(text, self.path, "exec", dont_inherit=True, optimize=0)
+        return made
 
 
 def main() -> None:
     """Answer one request."""
     request = json.load(sys.stdin)
+    sys.meta_path.insert(0, _Asserting())
     with contextlib.redirect_stdout(sys.stderr):
         try:
             script, told = answer(**request)
@@ -53,21 +86,74 @@ def answer(requirement: str, call: str, where: str, program: str | None = None) 
     Raises:
       Nameless: No script can be written; the message says why.
     """
-    tape = Tape()
-    rewriting.install(tape)
-    from scutch.judging.profiles import prepare_devices
-
     prepare_devices()
-    implementation = load(where)
-    reference = load("reference")
-    with contextlib.closing(Nursery(reference)) as nursery, warnings.catch_warnings():
+    implementation, reference = load(where), load("reference")
+    nursery = Nursery(implementation, reference)
+    with contextlib.closing(nursery), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if program is not None:
             return tried(program, implementation, nursery)
-        error = record(tape, implementation, requirement, call)
-        if error is None:
-            raise Nameless(f"{call} does not break {requirement} of {implementation.name}")
-        return search(tape, error, implementation, nursery)
+        name, inputs = parse_call(call)
+        law = suite.named(name)
+        if law is None or law.requirement != requirement:
+            raise Nameless(f"no law {name} tries {requirement}")
+        failure = Failure.of(law, inputs, implementation, reference)
+        return shortest(failure, nursery, SECONDS)
+
+
+def shortest(failure: Failure, nursery: Nursery, seconds: float) -> tuple[str, str]:
+    """A short script about a failure, and its output.
+
+    Args:
+      failure: A call of a law that fails.
+      nursery: Runs programs.
+      seconds: How long it is made shorter at most.
+
+    Returns:
+      The script without its heading, and its output.
+
+    Raises:
+      Nameless: No program fails as the call does; the message says how each ended.
+    """
+    problems: dict[str, None] = {}
+    aliases = Names(failure.implementation).aliases
+    for check, stubs in itertools.product(failure.ends[:ENDS], (False, True)):
+        drafts = Drafts(nursery, aliases, unasserted="unasserted" in failure.law.fixtures)
+        try:
+            tree = failure.program(check, stubs=stubs)
+        except Nameless as problem:
+            problems[str(problem)] = None
+            continue
+        if drafts.shows(tree):
+            tree = Reducer(tree, drafts, until=time.monotonic() + seconds).run()
+            plainer = compared(copied(tree))
+            return drafts.text(plainer if drafts.shows(plainer) else tree), drafts.told
+        problems[drafts.problem] = None
+    raise Nameless("; ".join(problems))
+
+
+def tried(source: str, implementation: Implementation, nursery: Nursery) -> tuple[str, str]:
+    """A program that a person wrote, and the output of its run on the implementation.
+
+    Args:
+      source: The program, without a heading.
+      implementation: The one that it is about.
+      nursery: The process that runs it.
+
+    Returns:
+      The script, and its output.
+
+    Raises:
+      Nameless: It does not exit with 1, or does not exit with 0 on the reference.
+    """
+    source = prepared(source)
+    own = nursery.run(source)
+    if own.code != 1:
+        raise Nameless(f"the program of the entry ended with {own.code}: {own.printed:.300}")
+    other = nursery.run(source, Names(implementation).aliases)
+    if other.code != 0:
+        raise Nameless(f"the program of the entry fails on the reference: {other.printed:.300}")
+    return source, own.printed
 
 
 def versions(where: str) -> str:
@@ -78,62 +164,6 @@ def versions(where: str) -> str:
         f"{found.name} {found.version}, jax {jax.__version__}, numpy {np.__version__}, "
         f"Python {python}."
     )
-
-
-def record(
-    tape: Tape, implementation: Implementation, requirement: str, call: str
-) -> BaseException | None:
-    """Try a law on one input while a tape notes its operations.
-
-    Args:
-      tape: The tape that was passed to `rewriting.install`.
-      implementation: The one under judgment.
-      requirement: The identifier of the requirement that the law tests.
-      call: The call of the law.
-
-    Returns:
-      The exception that the law or the builder of its input raised; `None` if neither raised.
-    """
-    from scutch.inputs import keys
-
-    keys.small_key = jax.random.key  # a generator of the suite's own, which no script has
-    from scutch.inputs.calls import parse_call
-    from scutch.inputs.descriptions import build
-    from scutch.inputs.subjects import remaining
-    from scutch.judging.attempt import prepared
-
-    name, inputs = parse_call(call)
-    law = law_named(name, requirement)
-    unasserted = functools.partial(remaining, implementation)
-    attempt = prepared(law, implementation, unasserted)
-    tape.package = next(iter(modules(implementation))).__name__.partition(".")[0]
-    tape.recording = True
-    try:
-        built = {n: tape.named(n, build(v, attempt.builder)) for n, v in inputs.items()}
-        attempt.function(**attempt.fixtures, **built)
-    except BaseException as error:
-        return error
-    finally:
-        tape.recording = False
-    return None
-
-
-def law_named(name: str, requirement: str) -> Any:
-    """The law of a name, from the one module that has it.
-
-    Args:
-      name: As a call begins, such as `test_boxes_survive_pickling[logical]`.
-      requirement: The identifier of the requirement that the law tests.
-
-    Raises:
-      Nameless: No law has this name and tests this requirement.
-    """
-    from scutch.judging import suite
-
-    law = suite.named(name)
-    if law is None or law.requirement != requirement:
-        raise Nameless(f"no law {name} tries {requirement}")
-    return law
 
 
 if __name__ == "__main__":
