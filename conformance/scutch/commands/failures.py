@@ -5,6 +5,7 @@ scutch reproduce objects/graphs/merge-undoes-split
 """
 
 import argparse
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -112,7 +113,7 @@ def _known_failures(outcome: Outcome, name: str, version: str) -> Iterator["Know
 def _reproduce(arguments: argparse.Namespace) -> int:
     from scutch import reproduce
     from scutch.judging import known
-    from scutch.reproduce import failures
+    from scutch.reproduce import failures, process
 
     if (arguments.failure is None) is (arguments.report is None):
         raise UsageError("reproduce: expected either ID|CALL or --report REPORT.json")
@@ -120,6 +121,8 @@ def _reproduce(arguments: argparse.Namespace) -> int:
         return _reproduce_all(arguments.report, arguments.implementation)
     try:
         requirement, call = failures.failure(arguments.failure, arguments.implementation)
+        told = f"{requirement}: the program is made shorter for {process.SECONDS:.0f} s at most"
+        print(told, file=sys.stderr, flush=True)
         text = reproduce.script(requirement, call, arguments.implementation)
     except reproduce.NotReproducible as error:
         raise UsageError(str(error)) from error
