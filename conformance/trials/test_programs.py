@@ -139,7 +139,7 @@ def every(step, text):
         (
             steps.methods,
             "class C:\n    a: int\n    def m(self, b):\n        return self.a + b\nx = C(1).m(2)",
-            ["x = 1 + 2"],
+            ["def C_m(self, b):\n    return self.a + b\nx = C_m(C(1), 2)"],
         ),
         (steps.methods, "class C:\n    a: object\nx = C(1).a", ["x = 1"]),
         (
@@ -148,6 +148,20 @@ def every(step, text):
             ["a = 0\nb = 1\na_2 = b\nx = a_2"],
         ),
         (steps.variables, "x = f()\ny = x + 1", ["y = f() + 1"]),
+        (
+            steps.named,
+            "def f():\n    return 1\nx = g(lambda: f())",
+            ["def call():\n    return f()\nx = g(call)"],
+        ),
+        (
+            steps.parameters,
+            "def f(a, b, *, c=1):\n    return a\nx = f(1, 2, c=3)",
+            [
+                "def f(a, *, c=1):\n    return a\nx = f(1, c=3)",
+                "def f(a, b):\n    return a\nx = f(1, 2)",
+            ],
+        ),
+        (displays.unrolled, "x = partial(f, 1)(2)", ["x = f(1, 2)"]),
         (displays.unrolled, "x = {'a': 1}['a']", ["x = 1"]),
         (displays.unrolled, "x = [f(e) for e in (1, 2)]", ["x = [f(1), f(2)]"]),
         (displays.unrolled, "x = tuple(map(f, [1, 2]))", ["x = (f(1), f(2))"]),

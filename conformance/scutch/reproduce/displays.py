@@ -24,16 +24,20 @@ def unrolled(tree: ast.Module) -> Iterator[Change]:
 
 
 def _looked_up(node: ast.AST) -> ast.expr | None:
-    """The part of a display that a constant or an attribute names."""
+    """The part of a display that a constant or an attribute names; what a wrapper holds."""
     match node:
         case ast.Subscript(value=ast.Dict() as shown, slice=ast.Constant(value=key)):
             return _value(shown, key)
         case ast.Subscript(value=shown, slice=ast.Constant(value=int() as index)):
             elements = _elements(shown)
             return elements[index] if index < len(elements) else None
-        case ast.Call(func=called, args=[ast.Dict() as shown], keywords=[]) if ast.unparse(
-            called
-        ).endswith(("MappingProxyType", "dict")):
+        case ast.Call(func=ast.Call(func=called, args=[function, *first], keywords=given)) if (
+            ast.unparse(called).endswith("partial")
+        ):
+            return ast.Call(function, [*first, *node.args], [*given, *node.keywords])
+        case ast.Call(func=called, args=[shown], keywords=[]) if ast.unparse(called).endswith(
+            "MappingProxyType"
+        ):
             return shown
         case ast.Attribute(value=ast.Call(func=called, keywords=given), attr=name) if ast.unparse(
             called
@@ -127,7 +131,7 @@ def _named(given: list[ast.keyword]) -> Iterator[ast.keyword]:
         shown = each.value if each.arg is None else None
         pairs = [*_pairs(shown)] if isinstance(shown, ast.Dict) else []
         names = [key.value for key, _ in pairs if isinstance(key, ast.Constant)]
-        if pairs and len(names) == len(pairs):
+        if isinstance(shown, ast.Dict) and len(names) == len(pairs):
             yield from (ast.keyword(str(n), v) for n, (_, v) in zip(names, pairs, strict=True))
         else:
             yield each

@@ -35,8 +35,8 @@ from scutch.reproduce.syntax import (
 MANY = 16
 """How many steps of a kind are tried at once, at first."""
 STEPS: tuple[steps.Step, ...] = (
-    steps.returned, steps.methods, displays.unrolled, steps.spliced, steps.variables,
-    functools.partial(steps.simpler, frozenset(VOCABULARY)),
+    steps.returned, steps.methods, displays.unrolled, steps.named, steps.spliced, steps.variables,
+    steps.parameters, functools.partial(steps.simpler, frozenset(VOCABULARY)),
 )  # fmt: skip
 Known = Mapping[str, tuple[str, tuple[str, ...]]]
 """By the text of an expression, the text of its value and the imports that this needs."""

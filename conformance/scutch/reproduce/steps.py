@@ -87,18 +87,41 @@ def _results(function: Function) -> list[ast.expr]:
 
 
 def methods(tree: ast.Module) -> Iterator[Change]:
-    """The value of a method or a field of an object that is made right there."""
+    """A field or a function in the place of a method of an object that is made right there."""
     kinds = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in free_nodes(tree):
         match node:
-            case ast.Attribute(value=ast.Call(func=ast.Name(id=name)) as made, attr=wanted):
-                values = _fields(kinds[name], made) if name in kinds else None
-                if values and wanted in values:
+            case ast.Attribute(value=ast.Call(func=ast.Name(id=name)) as made, attr=wanted) if (
+                name in kinds
+            ):
+                kind = kinds[name]
+                values = _fields(kind, made) or {}
+                if wanted in values:
                     yield functools.partial(put, node, values[wanted])
-            case ast.Call(func=ast.Attribute(value=ast.Call(func=ast.Name(id=name)) as made)):
-                change = _method(kinds[name], made, node) if name in kinds else None
-                if change is not None:
-                    yield change
+                for each in kind.body:
+                    if isinstance(each, ast.FunctionDef) and each.name == wanted:
+                        call = called.get(id(node))
+                        yield functools.partial(_as_function, node, call, kind, each)
+
+
+def _as_function(
+    attribute: ast.Attribute, call: ast.Call | None, kind: ast.ClassDef, method: ast.FunctionDef,
+    tree: ast.Module,
+) -> ast.Module:  # fmt: skip
+    """A program in which a method is a function, which takes its object."""
+    name = f"{kind.name}_{method.name}"
+    if not any(isinstance(e, ast.FunctionDef) and e.name == name for e in tree.body):
+        function = ast.FunctionDef(name, method.args, method.body, [], lineno=1)
+        tree.body.insert(tree.body.index(kind) + 1, function)
+    made = ast.Call(ast.Name(name, ast.Load()), [attribute.value], [])
+    if call is not None:
+        made.args, made.keywords = [*made.args, *call.args], call.keywords
+        return put(call, made, tree)  # type: ignore[no-any-return]
+    if method.decorator_list:  # a property
+        return put(attribute, made, tree)  # type: ignore[no-any-return]
+    none = ast.arguments([], [], None, [], [], None, [])
+    return put(attribute, ast.Lambda(none, made), tree)  # type: ignore[no-any-return]
 
 
 def _fields(kind: ast.ClassDef, made: ast.Call) -> dict[str, ast.expr] | None:
@@ -107,33 +130,6 @@ def _fields(kind: ast.ClassDef, made: ast.Call) -> dict[str, ast.expr] | None:
     names = [ast.arg(e.target.id) for e in fields if isinstance(e.target, ast.Name)]
     defaults = [e.value for e in fields if e.value is not None]
     return arguments_of(made, ast.arguments([], names, None, [], [], None, defaults))
-
-
-def _method(kind: ast.ClassDef, made: ast.Call, call: ast.Call) -> Change | None:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-    method = next((e for e in kind.body if isinstance(e, ast.FunctionDef) and e.name == name), None)
-    values = _fields(kind, made)
-    if method is None or values is None or method.decorator_list:
-        return None
-    own = method.args.args[0].arg
-    whole = ast.Call(call.func, [ast.Name(own, ast.Load()), *call.args], call.keywords)
-    given, results = arguments_of(whole, method.args), _results(method)
-    if given is None or len(results) != 1:
-        return None
-    value = replaced(results[0], {n: v for n, v in given.items() if n != own})
-    return functools.partial(put, call, _Fields(own, values).visit(value))
-
-
-class _Fields(ast.NodeTransformer):
-    """Puts expressions in the place of the fields of an object."""
-
-    def __init__(self, own: str, values: dict[str, ast.expr]) -> None:
-        self.own, self.values = own, values
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        of_own = isinstance(node.value, ast.Name) and node.value.id == self.own
-        value = self.values.get(node.attr) if of_own else None
-        return self.generic_visit(node) if value is None else replaced(value, {})
 
 
 def spliced(tree: ast.Module) -> Iterator[Change]:
@@ -199,6 +195,60 @@ def _splice(
     return tree
 
 
+def named(tree: ast.Module) -> Iterator[Change]:
+    """A function with a name in the place of a `lambda` that calls a function of the program."""
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for block, statement in statements(tree):
+        for node in ast.walk(statement):
+            match node:
+                case ast.Lambda(args=ast.arguments(args=[]), body=body) if own & {
+                    *names_of(body)[0]
+                }:
+                    if not hasattr(statement, "body"):
+                        yield functools.partial(_named, block, statement, node)
+
+
+def _named(
+    block: list[ast.stmt], statement: ast.stmt, node: ast.Lambda, tree: ast.Module
+) -> ast.Module:
+    read, given = names_of(tree)
+    name = unused("call", {*read, *given})
+    function = ast.FunctionDef(name, node.args, [ast.Return(node.body)], [], lineno=1)
+    block.insert(block.index(statement), function)
+    put(node, ast.Name(name, ast.Load()), statement)
+    return tree
+
+
+def parameters(tree: ast.Module) -> Iterator[Change]:
+    """A function without a parameter that it does not read."""
+    for function in _functions(tree).values():
+        read, _ = names_of(function)
+        for each in (*function.args.args, *function.args.kwonlyargs, function.args.kwarg):
+            if each is not None and not read[each.arg]:
+                yield functools.partial(_without, function, each)
+
+
+def _without(function: ast.FunctionDef, parameter: ast.arg, tree: ast.Module) -> ast.Module:
+    arguments, name = function.args, parameter.arg
+    index = arguments.args.index(parameter) if parameter in arguments.args else None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == function.name:
+            if index is not None and index < len(node.args):
+                del node.args[index]
+            node.keywords = [each for each in node.keywords if each.arg != name]
+    if parameter is arguments.kwarg:
+        arguments.kwarg = None
+    elif index is None:
+        at = arguments.kwonlyargs.index(parameter)
+        del arguments.kwonlyargs[at], arguments.kw_defaults[at]
+    else:
+        first = len(arguments.args) - len(arguments.defaults)
+        del arguments.args[index]
+        if index >= first:
+            del arguments.defaults[index - first]
+    return tree
+
+
 # ------------------------------------------------------------------ expressions
 
 
@@ -211,7 +261,12 @@ def variables(tree: ast.Module) -> Iterator[Change]:
                 not getattr(statement, CHECK, False) and given[name] == 1
             ):
                 plain = value.value if isinstance(value, ast.Attribute) else value
-                if read[name] == 1 or isinstance(plain, ast.Name | ast.Constant):
+                is_short = isinstance(plain, ast.Name | ast.Constant)
+                if (
+                    read[name] == 1
+                    or is_short
+                    or ast.unparse(value).startswith("functools.partial(")
+                ):
                     yield functools.partial(_inlined, block, statement, name, value)
 
 
@@ -227,7 +282,7 @@ def _inlined(
 # ------------------------------------------------------------------ fewer parts
 
 
-_PARTS = {ast.FunctionDef: ("decorator_list",), ast.ClassDef: ("decorator_list",),
+_PARTS = {ast.FunctionDef: ("decorator_list",), ast.ClassDef: ("decorator_list", "bases"),
           ast.BoolOp: ("values",), ast.Match: ("cases",), ast.Try: ("handlers",)}  # fmt: skip
 
 
@@ -263,6 +318,9 @@ def simpler(inputs: Collection[str], tree: ast.Module) -> Iterator[Change]:
             case ast.Tuple() | ast.List() if isinstance(node.ctx, ast.Load):
                 mine = (e for e in node.elts if isinstance(e, ast.Name) and e.id in own)
                 yield from (functools.partial(_dropped, node, "elts", each) for each in mine)
+            case ast.FunctionDef() | ast.ClassDef():
+                wrapped = (e for e in node.decorator_list if isinstance(e, ast.Call))
+                yield from (functools.partial(put, each, each.func) for each in wrapped)
             case ast.Match(cases=[only]):
                 yield functools.partial(_opened, node, only.body)
             case ast.If() | ast.With() | ast.For() | ast.Try() if not getattr(node, CHECK, False):
