@@ -20,7 +20,7 @@ from scutch.judging import hypothesis_parts, leaving
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
-from scutch.judging.trials import Counterexample
+from scutch.judging.trials import NO_PAIRS, Counterexample, Pairs
 from scutch.judging.ways import is_among, place, way
 from scutch.lawkit.domain import OutOfDomain, TooFewDevices
 from scutch.namespaces import CAPABILITIES, UnclaimedOption
@@ -66,6 +66,7 @@ class Attempt:
       passed_over: How many inputs were not tried for want of an option.
       turned_away: How many inputs were out of domain, as those that an owner's maker refuses.
       witness_untried: Why its witness was not tried, likewise.
+      pairs: How many pairs of features its inputs had, where these were chosen.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Attempt:
     passed_over: int = 0
     turned_away: int = 0
     witness_untried: str = ""
+    pairs: Pairs = NO_PAIRS
 
     def call(self, inputs: Inputs) -> None:
         """Build the inputs, call the law, and keep account.
