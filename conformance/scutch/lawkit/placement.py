@@ -21,7 +21,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from scutch.lawkit.boxes import plain_names
+from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike
+from scutch.lawkit.mapped import shard_map
 
 
 def entries(spec: Any) -> tuple[Any, ...]:
@@ -95,6 +97,32 @@ def _shardings(jaxpr: Any) -> list[Any]:
             if inner is not None:
                 found += _shardings(inner)
     return found
+
+
+def constraints_inside(
+    function: Callable[[Any], Any], array: Any, mesh: Mesh, axis: str
+) -> list[tuple[Any, ...]]:
+    """The specs of the constraints that a function records inside `shard_map` over one mesh axis.
+
+    Args:
+      function: A function of one array; it is traced once, and not computed.
+      array: Its argument, which every device has whole.
+      mesh: A mesh of several axes, `Auto` outside, which is in context.
+      axis: The name of the axis that is `Manual` inside.
+
+    Returns:
+      The specs without mesh axes of size one, as `splits` gives them.
+
+    Raises:
+      NotAvailable: This JAX has no `jax.set_mesh`; it cannot constrain inside `shard_map`.
+    """
+    if not hasattr(jax, "set_mesh"):
+        not_available("JAX has no constraints inside shard_map over some axes")
+    whole = PartitionSpec()
+    options = {"axis_names": {axis}, "check_vma": False}
+    mapped = shard_map(function, mesh=mesh, in_specs=whole, out_specs=whole, **options)
+    with in_context(mesh):
+        return [splits(spec, mesh) for spec in constraints(mapped, array)]
 
 
 def has_sharding(array: Any, sharding: Sharding) -> bool:
