@@ -21,7 +21,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from scutch.lawkit.boxes import plain_names
-from scutch.lawkit.domain import not_available
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike
 from scutch.lawkit.mapped import shard_map
 
@@ -93,10 +93,24 @@ def _shardings(jaxpr: Any) -> list[Any]:
         if equation.primitive.name == "sharding_constraint":
             found.append(equation.params["sharding"])
         for value in equation.params.values():
-            inner = getattr(value, "jaxpr", None)
-            if inner is not None:
+            inner = getattr(value, "jaxpr", value)  # `shard_map` has an open one
+            if hasattr(inner, "eqns"):
                 found += _shardings(inner)
     return found
+
+
+def unnamed_axis(mesh: Mesh, spec: Any, number: int) -> str:
+    """An axis of a mesh that a spec does not name; the law is left where there is none.
+
+    Args:
+      mesh: A mesh; the law is left where it has one axis.
+      spec: As of `entries`.
+      number: Which of these axes, counted around.
+    """
+    named = {axis for e in entries(spec) for axis in (e if isinstance(e, tuple) else (e,))}
+    free = [axis for axis in mesh.axis_names if axis not in named]
+    assume(free and len(mesh.axis_names) > 1)
+    return free[number % len(free)]
 
 
 def constraints_inside(

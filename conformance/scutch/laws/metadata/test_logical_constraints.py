@@ -27,6 +27,7 @@ from scutch.lawkit.placement import (
     entries,
     in_context,
     splits,
+    unnamed_axis,
 )
 from scutch.strategies import (
     arrays,
@@ -49,14 +50,6 @@ def _mapped_sharding(logical, placed):
     """The sharding on the mesh of a placement that its rules give its names."""
     spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
     return NamedSharding(placed.mesh, spec)
-
-
-def _unnamed_axis(mesh, spec, number):
-    """One of several axes of a mesh, which the spec does not name, counted around."""
-    named = {axis for e in entries(spec) for axis in (e if isinstance(e, tuple) else (e,))}
-    free = [axis for axis in mesh.axis_names if axis not in named]
-    assume(len(mesh.axis_names) > 1 and free)
-    return free[number % len(free)]
 
 
 @requirement(
@@ -122,7 +115,7 @@ def test_inside_shard_map_the_other_axes_are_constrained(logical, placed, manual
     JAX's own records for the mapped spec. The spec names other mesh axes alone.
     """
     mesh, spec = placed.mesh, logical.logical_to_mesh_axes(placed.names, placed.rules)
-    axis = _unnamed_axis(mesh, spec, manual)
+    axis = unnamed_axis(mesh, spec, manual)
     expected = constraints_inside(
         lambda x: jax.lax.with_sharding_constraint(x, spec), placed.array, mesh, axis
     )
