@@ -20,15 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds, says_equal
 from scutch.lawkit.marks import raised, reached, refused, requirement
-from scutch.lawkit.placement import (
-    assert_placed,
-    constraints,
-    constraints_inside,
-    entries,
-    in_context,
-    splits,
-    unnamed_axis,
-)
+from scutch.lawkit.placement import assert_placed, constraints, entries, in_context, splits
 from scutch.strategies import (
     arrays,
     axis_names,
@@ -106,26 +98,6 @@ def test_the_constraint_is_that_of_the_mapped_spec(logical, placed, how):
             lambda x: logical.with_logical_constraint(x, placed.names, **options), placed.array
         )
     assert alike([splits(each, placed.mesh) for each in found], [splits(spec, placed.mesh)])
-
-
-@requirement("metadata/logical-constraints/tracing-records-mapped-spec", must_reach=("sharded",))
-@given(placed=logical_placements(), manual=st.integers(0, 2))
-def test_inside_shard_map_the_other_axes_are_constrained(logical, placed, manual):
-    """Inside `shard_map` over one mesh axis, `with_logical_constraint` records the constraint that
-    JAX's own records for the mapped spec. The spec names other mesh axes alone.
-    """
-    mesh, spec = placed.mesh, logical.logical_to_mesh_axes(placed.names, placed.rules)
-    axis = unnamed_axis(mesh, spec, manual)
-    expected = constraints_inside(
-        lambda x: jax.lax.with_sharding_constraint(x, spec), placed.array, mesh, axis
-    )
-    if any(expected):
-        reached("sharded")
-    with logical.logical_axis_rules(placed.rules):
-        found = constraints_inside(
-            lambda x: logical.with_logical_constraint(x, placed.names), placed.array, mesh, axis
-        )
-    assert alike(found, expected)
 
 
 @requirement("metadata/logical-constraints/array-lies-as-mapped", must_reach=("sharded",))
