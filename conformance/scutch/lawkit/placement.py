@@ -21,9 +21,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from scutch.lawkit.boxes import plain_names
-from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike
-from scutch.lawkit.mapped import shard_map
 
 
 def entries(spec: Any) -> tuple[Any, ...]:
@@ -97,46 +95,6 @@ def _shardings(jaxpr: Any) -> list[Any]:
             if hasattr(inner, "eqns"):
                 found += _shardings(inner)
     return found
-
-
-def unnamed_axis(mesh: Mesh, spec: Any, number: int) -> str:
-    """An axis of a mesh that a spec does not name; the law is left where there is none.
-
-    Args:
-      mesh: A mesh; the law is left where it has one axis.
-      spec: As of `entries`.
-      number: Which of these axes, counted around.
-    """
-    named = {axis for e in entries(spec) for axis in (e if isinstance(e, tuple) else (e,))}
-    free = [axis for axis in mesh.axis_names if axis not in named]
-    assume(free and len(mesh.axis_names) > 1)
-    return free[number % len(free)]
-
-
-def constraints_inside(
-    function: Callable[[Any], Any], array: Any, mesh: Mesh, axis: str
-) -> list[tuple[Any, ...]]:
-    """The specs of the constraints that a function records inside `shard_map` over one mesh axis.
-
-    Args:
-      function: A function of one array; it is traced once, and not computed.
-      array: Its argument, which every device has whole.
-      mesh: A mesh of several axes, `Auto` outside, which is in context.
-      axis: The name of the axis that is `Manual` inside.
-
-    Returns:
-      The specs without mesh axes of size one, as `splits` gives them.
-
-    Raises:
-      NotAvailable: This JAX has no `jax.set_mesh`; it cannot constrain inside `shard_map`.
-    """
-    if not hasattr(jax, "set_mesh"):
-        not_available("JAX has no constraints inside shard_map over some axes")
-    whole = PartitionSpec()
-    options = {"axis_names": {axis}, "check_vma": False}
-    mapped = shard_map(function, mesh=mesh, in_specs=whole, out_specs=whole, **options)
-    with in_context(mesh):
-        return [splits(spec, mesh) for spec in constraints(mapped, array)]
 
 
 def has_sharding(array: Any, sharding: Sharding) -> bool:

@@ -16,8 +16,8 @@ from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
-from scutch.lawkit.products import PRECISIONS, negative_product, products
 from scutch.lawkit.tolerances import CALLS, MODELS, near
+from scutch.laws.linen.products import PRECISIONS, negative_product, products
 
 seeds = st.integers(0, 99)
 SIZES = (5, 3, 4)

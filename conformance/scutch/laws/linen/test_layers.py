@@ -16,8 +16,8 @@ from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, reached, refused, requirement
-from scutch.lawkit.products import PRECISIONS, negative_product, products
 from scutch.lawkit.tolerances import CALLS, near
+from scutch.laws.linen.products import PRECISIONS, negative_product, products
 
 SHAPES = ((3,), (2, 2), (0,), (1, 3), ())
 seeds = st.integers(0, 99)

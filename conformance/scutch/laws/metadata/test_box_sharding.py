@@ -25,12 +25,11 @@ from scutch.lawkit.marks import raised, reached, requirement
 from scutch.lawkit.placement import (
     assert_placed,
     constraints,
-    constraints_inside,
     has_sharding,
     in_context,
     splits,
-    unnamed_axis,
 )
+from scutch.laws.metadata.manual_axes import constraints_inside, unnamed_axis
 from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
 
 pytestmark = pytest.mark.usefixtures("subject")

@@ -18,8 +18,8 @@ from scutch.inputs.descriptions import unconstrained
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import options, raised, reached, refused, requirement
-from scutch.lawkit.placement import constraints_inside, unnamed_axis
 from scutch.lawkit.states import raw_value
+from scutch.laws.metadata.manual_axes import constraints_inside, unnamed_axis
 from scutch.strategies import logical_names, logical_placements, rules
 from scutch.strategies.names import LOGICAL
 

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.domain import assume, import_or_leave
+from scutch.lawkit.domain import assume, import_or_leave, not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, options, reached, requirement
 from scutch.lawkit.tolerances import CALLS

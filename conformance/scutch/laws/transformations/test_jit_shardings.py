@@ -150,6 +150,7 @@ WHERE = ("the same", "in another order", "elsewhere")
     "transformations/places-arrays/jit-of-objects",
     must_reach=("returned", "refused", "moved", *WHERE),
 )
+@costly
 @given(
     have=specs, want=specs, where=st.sampled_from(WHERE), two=st.booleans(),
     committed=st.booleans(), changing=st.booleans(),

@@ -5,21 +5,18 @@ The precision of a product changes no number on a CPU. A law compares it in the 
     assert alike(products(layer, x), products(lambda x: x @ kernel, x))
 """
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 
 PRECISIONS = (None, "high", "highest", jax.lax.Precision.HIGHEST)
 """Precisions that a layer may be given."""
 
 
-def negative_product(*arguments: Any, **options: Any) -> jax.Array:
+def negative_product(*arguments, **options):
     """Multiply as `jax.lax.dot_general` does, and change the sign: a product of the user's own."""
     return -jax.lax.dot_general(*arguments, **options)
 
 
-def products(function: Callable[..., Any], *arguments: Any) -> list[tuple[str, str]]:
+def products(function, *arguments):
     """The precision and the dtype of each product that tracing a function records, in order.
 
     Args:
@@ -32,7 +29,7 @@ def products(function: Callable[..., Any], *arguments: Any) -> list[tuple[str, s
     return _products(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def _products(jaxpr: Any) -> list[tuple[str, str]]:
+def _products(jaxpr):
     found = []
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
