@@ -7,7 +7,7 @@ The precision of a product changes no number on a CPU. A law compares it in the 
 
 import jax
 
-PRECISIONS = (None, "high", "highest", jax.lax.Precision.HIGHEST)
+PRECISIONS = (None, "high", "highest", ("high", "highest"))
 """Precisions that a layer may be given."""
 
 
