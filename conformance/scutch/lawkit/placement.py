@@ -91,8 +91,8 @@ def _shardings(jaxpr: Any) -> list[Any]:
         if equation.primitive.name == "sharding_constraint":
             found.append(equation.params["sharding"])
         for value in equation.params.values():
-            inner = getattr(value, "jaxpr", None)
-            if inner is not None:
+            inner = getattr(value, "jaxpr", value)  # `shard_map` has an open one
+            if hasattr(inner, "eqns"):
                 found += _shardings(inner)
     return found
 

@@ -4,15 +4,20 @@ Each layer of NNX has a layer of Linen that computes the same of the same variab
 its formula.
 """
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.agreement import compare_routes
+from scutch.lawkit.domain import not_available
+from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, MODELS, near
+from scutch.laws.linen.products import PRECISIONS, negative_product, products
 
 seeds = st.integers(0, 99)
 SIZES = (5, 3, 4)
@@ -100,6 +105,61 @@ def test_a_layer_of_nnx_computes_what_linen_computes(
     assert_close(found, expected, "outputs", **(MODELS if dtype else CALLS))
     for name, kept in changed.get("batch_stats", {}).items():
         assert_close(nnx.to_pure_dict(nnx.state(layer))[name], kept, name, **CALLS)
+
+
+@requirement(
+    "bridge/wrappers/tolinen-equals-module",
+    must_reach=("Linear", "LinearGeneral", "wrapped", "precision", "element type", "own product"),
+)
+@costly
+@given(
+    kind=st.sampled_from(["Linear", "LinearGeneral"]), precision=st.sampled_from(PRECISIONS),
+    element=st.sampled_from([None, "float32", "bfloat16"]), own=st.booleans(), bias=st.booleans(),
+    dtype=st.sampled_from([None, "float16"]), wrapped=st.booleans(), seed=seeds,
+)  # fmt: skip
+def test_a_layer_of_nnx_multiplies_as_it_is_told(
+    nnx, bridge, kind, precision, element, own, bias, dtype, wrapped, seed
+):
+    """`Linear` and `LinearGeneral`, wrapped and not, multiply by the product that they are given,
+    or else by `jax.lax.dot_general`, with the precision and the element type that they are given.
+    """
+    cls = getattr(nnx, kind)
+    if not holds(inspect.signature(cls.__init__).parameters, "preferred_element_type"):
+        not_available("layers have no preferred_element_type")
+    reached(kind)
+    told = {"wrapped": wrapped, "precision": precision, "element type": element, "own product": own}
+    for name in [name for name, is_so in told.items() if is_so]:
+        reached(name)
+    options = {
+        "use_bias": bias, "dtype": dtype, "precision": precision, "preferred_element_type": element,
+        **({"dot_general": negative_product} if own else {}),
+    }  # fmt: skip
+    draw = np.random.default_rng(seed)
+    x, kernel, shift = (draw.normal(size=s).astype("float32") for s in ((5, 3), (3, 2), (2,)))
+
+    def by_layer(x, kernel, shift):
+        params = {"kernel": kernel, **({"bias": shift} if bias else {})}
+        if wrapped:
+            return bridge.ToLinen(cls, (3, 2), options).apply({"params": params}, x)
+        layer = cls(3, 2, **options, rngs=nnx.Rngs(0))
+        nnx.update(layer, params)
+        return layer(x)
+
+    def by_jax(x, kernel, shift):
+        x, kernel, shift = (jnp.asarray(each, dtype) for each in (x, kernel, shift))
+        product = negative_product if own else jax.lax.dot_general
+        chosen = {"precision": precision, "preferred_element_type": element and jnp.dtype(element)}
+        y = product(x, kernel, (((1,), (0,)), ((), ())), **chosen)
+        return y + shift if bias else y
+
+    arguments = (x, kernel, shift)
+    assert alike(products(by_layer, *arguments), products(by_jax, *arguments))
+
+    def check(found, expected):
+        assert alike((found.shape, found.dtype), (expected.shape, expected.dtype))
+        assert_close(found, expected, "outputs", **MODELS)
+
+    compare_routes(by_layer, by_jax, arguments, check)
 
 
 @requirement(

@@ -8,20 +8,24 @@ The oracles are the model evaluated in plain JAX by `scutch.inputs.evaluation`, 
 batch normalization, and Python loops.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, few, reached, refused, requirement
-from scutch.lawkit.tolerances import GRADIENTS
+from scutch.lawkit.placement import has_sharding, in_context
+from scutch.lawkit.tolerances import CALLS, GRADIENTS
 from scutch.lawkit.training import assert_trains_as_evaluated
-from scutch.strategies import lifted_models
+from scutch.strategies import lifted_models, logical_placements
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import layers
 from scutch.strategies.names import numbered_names
@@ -64,6 +68,62 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
         _, changed = model.evaluated(model.variables(boxed=False), model.x, train=True)
         found = model.linen.meta.unbox({c: updates[c] for c in changed})
         assert_close(jax.tree.leaves(found), jax.tree.leaves(changed), **GRADIENTS)
+
+
+@requirement(
+    "linen/collections/mutable-collections-come-back",
+    must_reach=("named", "nameless", "mesh", "no mesh", "in a part"),
+)
+@costly
+@given(
+    placed=logical_placements(max_rank=2), named=st.booleans(), on_mesh=st.booleans(),
+    part=st.booleans(), steps=st.lists(st.integers(-3, 3), min_size=1, max_size=3),
+)  # fmt: skip
+def test_values_that_a_handle_is_given_come_back(
+    linen, logical, placed, named, on_mesh, part, steps
+):
+    """Values that a module gives the handle of a variable, which it has with logical names or
+    without, are read from the handle, and come back from `apply` for the next call. Under a mesh
+    and rules a variable with names lies as the mapped spec says.
+    """
+    reached("named" if named else "nameless")
+    reached("mesh" if on_mesh else "no mesh")
+    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
+    start = np.asarray(placed.array, "float32")
+    if on_mesh:  # JAX constrains no array of one device
+        start = jax.device_put(start, NamedSharding(placed.mesh, PartitionSpec()))
+
+    class Sum(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            if named:
+                total = linen.variable_with_axes(
+                    "sums", "total", lambda: start, axes=placed.names, module=self
+                )
+            else:
+                total = self.variable("sums", "total", lambda: start)
+            total.value = total.value * 2 + x
+            return total.value
+
+    class Holder(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            return Sum(name="sum")(x)
+
+    if part:
+        reached("in a part")
+    module, path = (Holder(), ("sums", "sum", "total")) if part else (Sum(), ("sums", "total"))
+    rules = placed.rules if on_mesh else ()
+    variables, expected = {}, np.asarray(start)
+    with in_context(placed.mesh if on_mesh else None), logical.logical_axis_rules(rules):
+        for step in steps:
+            output, variables = module.apply(variables, float(step), mutable=["sums"])
+            expected = expected * 2 + step
+            found = functools.reduce(lambda held, key: held[key], path, variables)
+            for array in (output, found):
+                assert_close(array, expected, **CALLS)
+                if named and on_mesh:
+                    assert has_sharding(array, NamedSharding(placed.mesh, spec))
 
 
 @requirement("linen/collections/immutable-collection-refuses-writes")

@@ -17,6 +17,7 @@ from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, near
+from scutch.laws.linen.products import PRECISIONS, negative_product, products
 
 SHAPES = ((3,), (2, 2), (0,), (1, 3), ())
 seeds = st.integers(0, 99)
@@ -142,6 +143,44 @@ def test_layers_compute_in_the_dtype_that_jax_promotes_to(
         assert_close(found, expected, **CALLS)
 
     compare_routes(by_module, by_formula, (x, *params), check)
+
+
+@requirement(
+    "linen/layers/layers-compute-formulas",
+    must_reach=("Dense", "DenseGeneral", "precision", "no precision", "own product"),
+)
+@given(
+    kind=st.sampled_from(["Dense", "DenseGeneral"]), precision=st.sampled_from(PRECISIONS),
+    own=st.booleans(), bias=st.booleans(), computed=st.sampled_from([None, "float16"]), seed=seeds,
+)  # fmt: skip
+def test_layers_multiply_as_they_are_told(linen, kind, precision, own, bias, computed, seed):
+    """`Dense` and `DenseGeneral` multiply by the product that they are given, or else by
+    `jax.lax.dot_general`, with the precision that they are given.
+    """
+    reached(kind)
+    reached("precision" if precision else "no precision")
+    if own:
+        reached("own product")
+    numbers = np.random.default_rng(seed)
+    x, kernel, shift = (numbers.normal(size=s).astype("float32") for s in ((5, 3), (3, 2), (2,)))
+    options = {"dot_general": negative_product} if own else {}
+    module = getattr(linen, kind)(2, use_bias=bias, dtype=computed, precision=precision, **options)
+
+    def by_module(x, kernel, shift):
+        params = {"kernel": kernel, **({"bias": shift} if bias else {})}
+        return module.apply({"params": params}, x)
+
+    def by_jax(x, kernel, shift):
+        x, kernel, shift = (jnp.asarray(each, computed) for each in (x, kernel, shift))
+        product = negative_product if own else jax.lax.dot_general
+        y = product(x, kernel, (((1,), (0,)), ((), ())), precision=precision)
+        return y + shift if bias else y
+
+    arguments = (x, kernel, shift)
+    assert alike(products(by_module, *arguments), products(by_jax, *arguments))
+    compare_routes(
+        by_module, by_jax, arguments, lambda ours, theirs: assert_close(ours, theirs, **CALLS)
+    )
 
 
 def _statistics(x, over, mask):

@@ -29,6 +29,7 @@ from scutch.lawkit.placement import (
     in_context,
     splits,
 )
+from scutch.laws.metadata.manual_axes import constraints_inside, unnamed_axis
 from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
 
 pytestmark = pytest.mark.usefixtures("subject")
@@ -141,6 +142,25 @@ def test_unboxing_under_a_mesh_records_a_constraint(subject, placed):
     with in_context(mesh):
         found = constraints(lambda v: box.replace_boxed(v).unbox(), box.unbox())
     assert alike([splits(each, mesh) for each in found], [splits(names_of(box), mesh)])
+
+
+@requirement("metadata/box-constraints/tracing-records-a-constraint", must_reach=("sharded",))
+@given(placed=placed_boxes(), manual=st.integers(0, 2))
+def test_unboxing_inside_shard_map_constrains_the_other_axes(subject, placed, manual):
+    """Inside `shard_map` over one mesh axis, `unbox` records the constraint that JAX's own records
+    for the names of the box. They are other mesh axes alone.
+    """
+    box, mesh = placed
+    _assume_names(subject, box)
+    axis, value = unnamed_axis(mesh, names_of(box), manual), box.unbox()
+    spec = PartitionSpec(*names_of(box))
+    expected = constraints_inside(
+        lambda v: jax.lax.with_sharding_constraint(v, spec), value, mesh, axis
+    )
+    if any(expected):
+        reached("sharded")
+    found = constraints_inside(lambda v: box.replace_boxed(v).unbox(), value, mesh, axis)
+    assert alike(found, expected)
 
 
 @requirement("metadata/box-constraints/context-mesh-places-the-array")

@@ -9,6 +9,7 @@ The oracle is `logical_to_mesh_axes` with the rules that hold, which LOG-1 to LO
 
 import itertools
 
+import jax
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
@@ -18,7 +19,8 @@ from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import options, raised, reached, refused, requirement
 from scutch.lawkit.states import raw_value
-from scutch.strategies import logical_names, rules
+from scutch.laws.metadata.manual_axes import constraints_inside, unnamed_axis
+from scutch.strategies import logical_names, logical_placements, rules
 from scutch.strategies.names import LOGICAL
 
 UNCONSTRAINED = PartitionSpec.UNCONSTRAINED
@@ -232,3 +234,23 @@ def test_rules_in_lists_are_rules_in_tuples(logical, names, mapping, how, around
     with logical.logical_axis_rules(listed if around else ()):
         spec = logical.logical_to_mesh_axes(names, *(() if around else (listed,)))
     assert alike(spec, expected)
+
+
+@requirement("metadata/logical-constraints/tracing-records-mapped-spec", must_reach=("sharded",))
+@given(placed=logical_placements(), manual=st.integers(0, 2))
+def test_inside_shard_map_the_other_axes_are_constrained(logical, placed, manual):
+    """Inside `shard_map` over one mesh axis, `with_logical_constraint` records the constraint that
+    JAX's own records for the mapped spec. The spec names other mesh axes alone.
+    """
+    mesh, spec = placed.mesh, logical.logical_to_mesh_axes(placed.names, placed.rules)
+    axis = unnamed_axis(mesh, spec, manual)
+    expected = constraints_inside(
+        lambda x: jax.lax.with_sharding_constraint(x, spec), placed.array, mesh, axis
+    )
+    if any(expected):
+        reached("sharded")
+    with logical.logical_axis_rules(placed.rules):
+        found = constraints_inside(
+            lambda x: logical.with_logical_constraint(x, placed.names), placed.array, mesh, axis
+        )
+    assert alike(found, expected)

@@ -5,6 +5,7 @@ object was built from.
 """
 
 import copy
+import warnings
 
 import jax
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import ATTRIBUTES, children, classes, differences, nodes, put
+from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, says_equal
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.states import flat_state
@@ -130,6 +132,61 @@ def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
             root.e = nnx.static(None)
             assert len([*jax.tree.leaves(root)]) == count
     assert says_equal(found[0], found[1]) is mark
+
+
+BODIES = ("annotation", "text", "default")
+"""Forms in which the body of a class can mark an attribute."""
+MARKS = ("data", "static", "neither")
+
+
+def _marked_class(nnx, base, form, marks):
+    """A class whose body marks the attributes `x0`, `x1`, ... in a form."""
+    body, annotations = {}, {}
+    written = {"data": "nnx.Data[int]", "static": "nnx.Static[int]", "neither": "int"}
+    for n, mark in enumerate(marks):
+        name = f"x{n}"
+        annotations[name] = int
+        if form == "text":
+            annotations[name] = written[mark]
+        elif mark != "neither":
+            marker = {"data": nnx.data, "static": nnx.static}[mark]
+            if form == "default":
+                body[name] = marker()
+            else:
+                annotations[name] = (nnx.Data if mark == "data" else nnx.Static)[int]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return type("Marked", (base,), {"__annotations__": annotations, **body})
+
+
+@requirement(
+    "objects/definitions/data-and-static-marks-hold", must_reach=(*MARKS, *BODIES, "inherited")
+)
+@given(
+    marks=st.lists(st.sampled_from(MARKS), min_size=1, max_size=3), form=st.sampled_from(BODIES),
+    value=st.sampled_from([1.5, 3, True]), inherited=st.booleans(),
+    how=st.sampled_from(list(COPIES)),
+)  # fmt: skip
+def test_the_body_of_a_class_says_what_is_data(nnx, marks, form, value, inherited, how):
+    """A number is in the state exactly if the body of its class, or of a base, marks its attribute
+    as data: by the annotation `nnx.Data[...]`, written as a type or as text, or by the default
+    `nnx.data()`. Other attributes with a number are in the definition. It is so in every copy.
+    """
+    if not (hasattr(nnx, "Data") and hasattr(nnx, "Static")):
+        not_available("there are no annotations Data and Static")
+    for name in (form, *marks, *["inherited"] * inherited):
+        reached(name)
+    kind = _marked_class(nnx, nnx.Module, form, marks)
+    if inherited:
+        kind = _marked_class(nnx, kind, form, ())
+    root = kind()
+    names = [f"x{n}" for n in range(len(marks))]
+    for name in names:
+        setattr(root, name, value)
+    data = [(name,) for name, mark in zip(names, marks, strict=True) if mark == "data"]
+    for each in (root, COPIES[how](nnx, root)):
+        assert alike([getattr(each, name) for name in names], [value] * len(names))
+        assert alike(list(flat_state(nnx, nnx.split(each)[1])), data)
 
 
 WHAT = ("array", "variable", "a variable of none", "object", "an object without leaves")

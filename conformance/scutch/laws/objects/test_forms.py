@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.domain import assume, import_or_leave
+from scutch.lawkit.domain import assume, import_or_leave, not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, options, reached, requirement
 from scutch.lawkit.tolerances import CALLS
@@ -199,6 +199,7 @@ def test_inserted_variables_are_where_python_inserts_them(nnx, indices):
     assert alike(found, dict(enumerate(expected)))
 
 
+SEEDED = ("params", "dropout", "noise")
 CHANGES = ("split", "fork", "broadcast")
 HOW = ("function", "decorator", "method")
 
@@ -256,3 +257,55 @@ def test_a_copy_with_other_streams_leaves_the_streams(
         assert np.array_equal(data(copy.dropout), data(rngs.dropout))
         again = jax.random.key_data(nnx.Rngs(dropout=1).dropout())
         assert np.array_equal(jax.random.key_data(rngs.dropout()), again)
+
+
+FILTERS = {
+    "name": lambda nnx: "params",
+    "other names": lambda nnx: nnx.Not("params"),
+    "no name": lambda nnx: nnx.All("params", "dropout"),
+    "all": lambda nnx: ...,
+}
+TAKEN = {"name": ("params",), "other names": ("dropout", "noise"), "no name": (), "all": SEEDED}
+"""By filter, the names of the streams that it takes."""
+
+
+@requirement(
+    "objects/streams/lanes-draw-own-keys",
+    must_reach=("split", "broadcast", "lanes", "None", "left alone", "the second filter"),
+)
+@options("nnx.with_rngs")
+@given(
+    change=st.sampled_from(["split", "broadcast"]), drawn=st.integers(0, 2),
+    order=st.permutations(list(FILTERS)), shapes=st.lists(
+        st.sampled_from([None, 1, 3, (2, 2)]), min_size=1, max_size=len(FILTERS)
+    ),
+)  # fmt: skip
+def test_the_first_filter_says_how_many_keys_a_stream_gets(nnx, change, drawn, order, shapes):
+    """`Rngs.split` and `Rngs.broadcast` of a mapping from filters to shapes give each stream as
+    many keys as the first filter says that takes it: all different, or one several times. A stream
+    has one key where that filter says `None`, and where no filter takes it. The streams of the
+    object never give the keys that a filter has asked for.
+    """
+    if not hasattr(nnx.Rngs, "broadcast"):
+        not_available("streams have no method broadcast")
+    reached(change)
+    rngs = nnx.Rngs(**{name: number for number, name in enumerate(SEEDED)})
+    for _ in range(drawn):
+        rngs.params()
+    pairs = list(zip(order, shapes, strict=False))
+    copy = getattr(rngs, change)({FILTERS[name](nnx): shape for name, shape in pairs})
+    assert alike(sorted(copy), sorted(SEEDED))
+    for name in SEEDED:
+        asked = [(n, shape) for n, (by, shape) in enumerate(pairs) if name in TAKEN[by]]
+        place, shape = asked[0] if asked else (0, None)
+        reached("lanes" if shape else "None" if asked else "left alone")
+        if place == 1:
+            reached("the second filter")
+        lanes = shape if isinstance(shape, tuple) else (shape,) if shape else ()
+        found = np.asarray(jax.random.key_data(copy[name].key.get_value()))
+        assert alike(found.shape[:-1], lanes), f"{name} has keys of the shape {found.shape[:-1]}"
+        keys = found.reshape(-1, found.shape[-1])
+        different = 1 if change == "broadcast" else int(np.prod(lanes))
+        assert alike(len(np.unique(keys, axis=0)), different)
+        if shape:
+            assert not holds(keys.tolist(), jax.random.key_data(rngs[name]()).tolist())

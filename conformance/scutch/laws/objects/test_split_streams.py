@@ -154,16 +154,17 @@ BLOCKS = ("with", "decorator", "decorator by keyword")
 
 @requirement(
     "objects/streams/block-splits-are-restored",
-    must_reach=(*BLOCKS, "nested", "left alone", *CHOSEN),
+    must_reach=(*BLOCKS, "restored", "nested", "left alone", *CHOSEN),
 )
 @given(
-    seeds=seeds, before=asked, how=st.sampled_from(BLOCKS),
+    seeds=seeds, before=asked, how=st.sampled_from((*BLOCKS, "restored")),
     shape=st.sampled_from(SHAPES), chosen=st.sampled_from(list(CHOSEN)), nested=st.booleans(),
 )  # fmt: skip
 def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shape, chosen, nested):
     """`split_rngs` gives the streams that its filter takes keys of the given shape, of which no two
-    are equal, for the time of a `with` block or of a call; all others give the keys that they would
-    have given, and after it each goes on where it was, with keys that were not given before.
+    are equal, for the time of a `with` block or of a call, or until `restore_rngs`; all others give
+    the keys that they would have given, and after it each goes on where it was, with keys that were
+    not given before.
     """
     assume(len({*seeds.values()}) == len(seeds))
     for name in (how, chosen, *["nested"] * nested):
@@ -191,6 +192,10 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
         case "with":
             with nnx.split_rngs(holder, **options):
                 result = inside(holder)
+        case "restored":
+            backups = nnx.split_rngs(holder, **options)
+            result = inside(holder)
+            nnx.restore_rngs(backups)
         case "decorator":
             result = nnx.split_rngs(**options)(inside)(holder)
         case _:

@@ -15,7 +15,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.filters import FAILING
-from scutch.lawkit.domain import assume
+from scutch.lawkit.agreement import attempted, difference
+from scutch.lawkit.domain import assume, need_devices
 from scutch.lawkit.equality import alike, holds, plain_text, says_equal, says_unequal
 from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
 from scutch.lawkit.placement import has_sharding
@@ -139,6 +140,55 @@ def test_variables_have_the_shardings_of_the_inputs(transforms, nnx, mesh, pair,
     result = jitted(root, X)
     _assert_sharded(root, one)
     _assert_same_as_plain(nnx, root, X, result)
+
+
+WHERE = ("the same", "in another order", "elsewhere")
+"""The devices on which a variable lies before a call, compared with those that are asked for."""
+
+
+@requirement(
+    "transformations/places-arrays/jit-of-objects",
+    must_reach=("returned", "refused", "moved", *WHERE),
+)
+@costly
+@given(
+    have=specs, want=specs, where=st.sampled_from(WHERE), two=st.booleans(),
+    committed=st.booleans(), changing=st.booleans(),
+)  # fmt: skip
+def test_a_variable_that_lies_somewhere_is_moved_as_jax_moves_it(
+    transforms, nnx, have, want, where, two, committed, changing
+):
+    """With `in_shardings`, lifted `jit` moves the array of a variable to the devices that are asked
+    for exactly where `jax.jit` does so, and refuses it where that does: an array that was put on
+    some devices may go to others, and may not be cut otherwise.
+    """
+    need_devices(8)
+    reached(where)
+    count = 2 if two else 4
+    devices = jax.devices()
+    held = {"the same": devices[:count], "elsewhere": devices[count : 2 * count]}.get(
+        where, devices[:count][::-1]
+    )
+    asked = NamedSharding(jax.sharding.Mesh(devices[:count], ("data",)), PartitionSpec(*want))
+    array = jnp.arange(64.0).reshape(8, 8)
+    if committed:
+        present = NamedSharding(jax.sharding.Mesh(held, ("data",)), PartitionSpec(*have))
+        array = jax.device_put(array, present)
+    variable = nnx.Param(array)
+
+    def by_lift(variable):
+        if changing:
+            variable.set_value(variable.get_value() + 1)
+        return variable.get_value() * 2
+
+    expected = attempted(lambda: jax.jit(lambda x: (x + changing) * 2, in_shardings=asked)(array))
+    found = attempted(lambda: transforms.jit(by_lift, in_shardings=(asked,))(variable))
+    reached("refused" if expected.error else "returned")
+    if expected.error is None and committed and where != "the same":
+        reached("moved")
+    assert not (different := difference(found, expected)), different
+    if changing and expected.error is None:
+        assert has_sharding(variable, asked)
 
 
 def _assert_sharded(root, sharding):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
 from scutch.inputs.descriptions import Mesh
-from scutch.inputs.graphs import VARIABLES, classes
+from scutch.inputs.graphs import VARIABLES, classes, metadata
 from scutch.inputs.object_agreement import agreement
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
 from scutch.lawkit.modes import takes_modes
@@ -288,6 +288,52 @@ def test_a_negative_axis_of_a_lift_is_named_at_its_place(transforms, nnx, lifts,
     name stands there.
     """
     _assert_one_name_for_each_axis(transforms, nnx, lifts, way, names)
+
+
+@requirement(
+    "transformations/nothing-lost/lifts-of-objects[metadata]",
+    must_reach=("vmap", "scan", "nested", "shared", "by type", "changed"),
+)
+@options("nnx.Variable.out_sharding")
+@given(
+    lifts=lifts_at([0, 1, 2, -1, None]), names=st.sampled_from(NAMES), by_type=st.booleans(),
+    changing=st.booleans(), note=st.sampled_from([None, "text", ("a", "b")]),
+)  # fmt: skip
+def test_a_lift_that_names_no_axis_leaves_metadata(
+    transforms, nnx, lifts, names, by_type, changing, note
+):
+    """After `vmap` and `scan` without a partition name, a variable that was given to the function
+    has the names and the other metadata that it had before, whether its value changes or not.
+    """
+    axes = [axis for _, axis in lifts]
+    assume(not (changing and holds(axes, None)))
+    outer_names, outer_shape = _outside(names, tuple(range(2, 2 + len(names))), axes)
+
+    def function(module, x):
+        if changing:
+            module.a.set_value(module.a.get_value() + 1)
+        return x
+
+    for lift, axis in lifts:
+        reached(lift)
+        prefix = transforms.StateAxes({nnx.Param: axis, ...: None}) if by_type else axis
+        function = getattr(transforms, lift)(function, in_axes=(prefix, 0), out_axes=0)
+    for name in ["by type"] * by_type + ["changed"] * changing:
+        reached(name)
+    module = classes(nnx)["Node"]()
+    module.a = _variable(nnx, outer_names, outer_shape)
+    module.a.set_metadata(note=note)
+    before = metadata(module.a)
+
+    def call():
+        given_one = nnx.clone(module)
+        function(given_one, jnp.zeros((LENGTH,) * len(lifts)))
+        seen.append(metadata(given_one.a))
+        return jnp.zeros(())
+
+    seen = []
+    jax.eval_shape(call)
+    assert alike(seen, [before])
 
 
 def _outside(names, shape, axes):

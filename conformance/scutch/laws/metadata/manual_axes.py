@@ -1,0 +1,40 @@
+"""Constraints inside `shard_map` over one mesh axis, which is `Manual` there; others stay `Auto`.
+
+A spec inside may name the other axes alone, so a law draws an axis that its spec does not name:
+
+    axis = unnamed_axis(mesh, spec, number)
+    assert alike(constraints_inside(ours, x, mesh, axis), constraints_inside(theirs, x, mesh, axis))
+"""
+
+import jax
+from jax.sharding import PartitionSpec
+
+from scutch.lawkit.domain import assume, not_available
+from scutch.lawkit.mapped import shard_map
+from scutch.lawkit.placement import constraints, entries, in_context, splits
+
+
+def unnamed_axis(mesh, spec, number):
+    """One of the axes of a mesh that a spec does not name, counted around.
+
+    The law is left where the mesh has one axis, and where the spec names all of them.
+    """
+    named = {axis for e in entries(spec) for axis in (e if isinstance(e, tuple) else (e,))}
+    free = [axis for axis in mesh.axis_names if axis not in named]
+    assume(free and len(mesh.axis_names) > 1)
+    return free[number % len(free)]
+
+
+def constraints_inside(function, array, mesh, axis):
+    """The specs of the constraints that a function of one array records inside `shard_map` over a
+    mesh axis, as `splits` gives them. Every device has the whole array.
+
+    The law is left where JAX has no `jax.set_mesh`; it does not constrain there.
+    """
+    if not hasattr(jax, "set_mesh"):
+        not_available("JAX has no constraints inside shard_map over some axes")
+    whole = PartitionSpec()
+    options = {"axis_names": {axis}, "check_vma": False}
+    mapped = shard_map(function, mesh=mesh, in_specs=whole, out_specs=whole, **options)
+    with in_context(mesh):
+        return [splits(spec, mesh) for spec in constraints(mapped, array)]
