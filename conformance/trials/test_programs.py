@@ -184,16 +184,17 @@ def test_what_did_not_run_is_left_out():
     text = (
         "def f(a):\n    '''Text.'''\n    if a:\n        return 1\n    return 2\n"
         "def g(a: int) -> int:\n    if a > 1:\n        b = 1\n    else:\n        b = 2\n"
-        "    assert b\n    return b\n"
+        "    assert b\n    reached('two')\n    reached(str(a))\n    return b\n"
         "f(0)\nf(1)\ng(1)\n"
     )
     ran = Ran()
-    ran.call(lambda: exec(compile(text, "script.py", "exec"), {}), "script.py")
+    space = {"reached": print}
+    ran.call(lambda: exec(compile(text, "script.py", "exec"), space), "script.py")
     pruned = Pruned(ran, None, "script.py")
     left = [one for each in ast.parse(text).body for one in pruned.kept(each)]
     assert ast.unparse(ast.Module(left, [])).split("\n\n") == [
         "def f(a):\n    if a:\n        return 1\n    return 2",
-        "def g(a):\n    b = 2\n    return b\nf(0)\nf(1)\ng(1)",
+        "def g(a):\n    b = 2\n    str(a)\n    return b\nf(0)\nf(1)\ng(1)",
     ]
 
 

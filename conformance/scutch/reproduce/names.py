@@ -7,6 +7,7 @@ names.text(np.ones((2, 3)))             # 'np.ones((2, 3), np.float64)'
 
 import builtins
 import dataclasses
+import functools
 import importlib
 import math
 import sys
@@ -104,6 +105,11 @@ class Names:
         Raises:
           Nameless: It has no public name.
         """
+        if isinstance(value, functools.partial):
+            self.imports["import functools"] = None
+            given = [f"{name}={self.text(each)}" for name, each in value.keywords.items()]
+            parts = [self.of(value.func), *map(self.text, value.args), *given]
+            return f"functools.partial({', '.join(parts)})"
         home = LIBRARIES.get(str(getattr(value, "__module__", "")), ("", ""))
         plain = str(getattr(value, "__name__", ""))
         if home[0] and plain and getattr(sys.modules[value.__module__], plain, None) is value:

@@ -174,8 +174,19 @@ class Failure:
             if all(getattr(module, name, None) is value for name, value in used.items()):
                 return names.of(module)
         names.imports["import types"] = None
-        parts = [f"{name}={names.of(value)}" for name, value in used.items()]
+        parts = [
+            f"{name}={self._looked_up(space, name, value, names)}" for name, value in used.items()
+        ]
         return f"types.SimpleNamespace({', '.join(parts)})"
+
+    @staticmethod
+    def _looked_up(space: Any, name: str, value: Any, names: Names) -> str:
+        """A name of a namespace: as an attribute of the module that has it, or by its own name."""
+        for each in getattr(space, "_modules", ()):
+            module = getattr(each, "_module", each)
+            if getattr(module, name, None) is value:
+                return f"{names.of(module)}.{name}"
+        return names.of(value)
 
     def _lines(self, names: Names, spaces: Mapping[str, str]) -> Iterator[str]:
         """The lines of the driver."""

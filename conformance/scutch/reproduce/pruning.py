@@ -82,7 +82,10 @@ class Pruned(ast.NodeTransformer):
         if getattr(node, CHECK, False):
             yield node
             return
-        if _is_text(node) or not self.has_run(node) or _is_note(node):
+        if _is_text(node) or not self.has_run(node):
+            return
+        if _is_note(node):
+            yield from _asked_in(node)
             return
         if isinstance(node, ast.ImportFrom) and str(node.module).startswith(PACKAGE):
             return
@@ -138,6 +141,14 @@ def _is_note(node: ast.stmt) -> bool:
     call = node.value if isinstance(node, ast.Expr) else None
     function = call.func if isinstance(call, ast.Call) else None
     return isinstance(function, ast.Name) and function.id in _NOTES
+
+
+def _asked_in(note: ast.stmt) -> Iterator[ast.stmt]:
+    """The calls whose results a note takes: they are a part of the law."""
+    inner = [n for n in ast.iter_child_nodes(note) for n in getattr(n, "args", ())]
+    for each in inner:
+        if any(isinstance(n, ast.Call) for n in ast.walk(each)):
+            yield ast.copy_location(ast.Expr(each), note)
 
 
 def ending(node: ast.Assert | ast.Raise) -> Iterator[ast.stmt]:
