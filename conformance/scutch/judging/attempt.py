@@ -180,13 +180,22 @@ class Attempt:
             return not self.is_left_by(error)
         return False
 
+    def is_about(self, inputs: Inputs) -> bool:
+        """Call the law; whether the inputs were in its domain.
+
+        Raises:
+          AssertionError: As `call`.
+        """
+        try:
+            self.call(inputs)
+        except OutOfDomain:
+            return False
+        return True
+
     def replay(self, several: Iterable[Inputs]) -> None:
         """Call the law on each of several inputs; those out of its domain are passed over."""
         for inputs in several:
-            try:
-                self.call(inputs)
-            except OutOfDomain:
-                continue
+            self.is_about(inputs)
 
     def begin_with(self, witness: str) -> None:
         """Call the law on its witness; if the law holds there, no way is known any more.

@@ -4,14 +4,15 @@ An input has *features*: the choices from which it was drawn, such as a lift's k
 axis, a dtype, or whether there is a mesh. A fault often needs two of them together. So a law whose
 every input is compiled is tried on inputs that have as many pairs of features as can be:
 
-    chosen, pairs = covering(drawn, 12)
-    pairs     # Pairs(covered=310, drawn=325): pairs of the chosen inputs, and of all
+    cover = Cover(drawn)
+    cover.try_on(call, 12)
+    cover.pairs     # Pairs(covered=310, drawn=325): of the inputs that were tried, and of all
 
 Features are read from the inputs themselves, which are plain data: what a law draws tomorrow counts
 without being listed here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import combinations
 from typing import Any
@@ -60,30 +61,49 @@ def _size(length: int) -> str:
     return str(length) if length <= SMALL else "several"
 
 
-def covering(drawn: Sequence[Inputs], count: int) -> tuple[list[Inputs], Pairs]:
-    """Inputs that together have as many pairs of features as can be.
+class Cover:
+    """Inputs that were drawn, of which the most telling ones are tried."""
 
-    Each next one has the most pairs that those before it lack; of equals, the first that was drawn.
+    def __init__(self, drawn: Iterable[Inputs]) -> None:
+        """Number the features of all inputs.
 
-    Args:
-      drawn: All inputs; an input may be there twice.
-      count: How many are chosen at most, at least 1.
+        Args:
+          drawn: The inputs; one may be there twice.
+        """
+        self._numbers: dict[str, int] = {}
+        self._left: list[tuple[Inputs, set[tuple[int, int]]]] = []
+        for inputs in drawn:
+            if all(inputs != other for other, _ in self._left):
+                self._left.append((inputs, self._pairs(inputs)))
+        self._legal = set[tuple[int, int]]().union(*(pairs for _, pairs in self._left))
+        self._covered: set[tuple[int, int]] = set()
 
-    Returns:
-      The chosen inputs, the most telling first, and how many pairs they cover.
-    """
-    numbers: dict[str, int] = {}
-    left: list[tuple[Inputs, set[tuple[int, int]]]] = []
-    for inputs in drawn:
+    def _pairs(self, inputs: Inputs) -> set[tuple[int, int]]:
+        numbers = self._numbers
         own = sorted(numbers.setdefault(each, len(numbers)) for each in features(inputs))
-        left.append((inputs, set(combinations(own, 2))))
-    every = set[tuple[int, int]]().union(*(pairs for _, pairs in left))
-    covered: set[tuple[int, int]] = set()
-    chosen: list[Inputs] = []
-    while left and len(chosen) < count:
-        best = max(range(len(left)), key=lambda n: (len(left[n][1] - covered), -n))
-        inputs, pairs = left.pop(best)
-        if inputs not in chosen:
-            covered |= pairs
-            chosen.append(inputs)
-    return chosen, Pairs(len(covered), len(every))
+        return set(combinations(own, 2))
+
+    def try_on(self, call: Callable[[Inputs], bool], count: int) -> None:
+        """Call a law on the most telling inputs.
+
+        Each next one has the most pairs of features that those before it lack; of equals, the first
+        that was drawn. An input that is out of the law's domain covers nothing.
+
+        Args:
+          call: The law; it says whether the input was in its domain.
+          count: On how many inputs in its domain it is called at most.
+        """
+        while self._left and count > 0:
+            gains = [len(pairs - self._covered) for _, pairs in self._left]
+            inputs, pairs = self._left.pop(gains.index(max(gains)))
+            if call(inputs):
+                self._covered |= pairs
+                count -= 1
+            else:
+                others = (pairs for _, pairs in self._left)
+                self._legal = self._covered.union(*others)
+
+    @property
+    def pairs(self) -> Pairs:
+        """How many pairs were covered, of those of inputs in the law's domain."""
+        return Pairs(len(self._covered), len(self._legal))

@@ -12,7 +12,6 @@ The plugin, `judge_box`, a replay and the trials of the judge all try laws throu
     trial.outcome, trial.counterexample
 """
 
-import contextlib
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -24,7 +23,7 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.subjects import Subject
 from scutch.judging import costs, hypothesis_parts
 from scutch.judging.attempt import Attempt, Inputs, no_journal, prepared
-from scutch.judging.covering import covering
+from scutch.judging.covering import Cover
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import describe
 from scutch.judging.profiles import PROFILES
@@ -160,16 +159,18 @@ def _search(
     is_chosen = hypothesis_parts.is_compiled(law.function) and not law.in_job and not once
     if is_chosen:
         few = hypothesis_parts.inputs_of(law.function, examples)
-        chosen, attempt.pairs = covering(
-            hypothesis_parts.drawn(
-                law.function, fixtures=attempt.fixtures, inputs=few * DRAWN, seed=seed
-            ),
-            max(1, round(few * CHOSEN)),
+        drawn = hypothesis_parts.drawn(
+            law.function, fixtures=attempt.fixtures, inputs=few * DRAWN, seed=seed
         )
-        with contextlib.suppress(AssertionError):  # in `attempt.ways`: the search makes it smaller
-            attempt.replay(chosen)
-            if is_enough():
-                return
+        cover = Cover(drawn)
+        try:
+            cover.try_on(attempt.is_about, max(1, round(few * CHOSEN)))
+        except AssertionError:
+            pass  # `attempt.ways` has it, and the search makes it smaller
+        finally:
+            attempt.pairs = cover.pairs
+        if is_enough():
+            return
     for number in range(1 if once else ROUNDS):
         hypothesis_parts.search(
             law.function, attempt.call, fixtures=attempt.fixtures,
