@@ -12,6 +12,7 @@ Features are read from the inputs themselves, which are plain data: what a law d
 without being listed here.
 """
 
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import combinations
@@ -71,14 +72,14 @@ class Cover:
           drawn: The inputs; one may be there twice.
         """
         self._numbers: dict[str, int] = {}
-        self._left: list[tuple[Inputs, set[tuple[int, int]]]] = []
+        self._drawn: list[Inputs] = []
         for inputs in drawn:
-            if all(inputs != other for other, _ in self._left):
-                self._left.append((inputs, self._pairs(inputs)))
-        self._legal = set[tuple[int, int]]().union(*(pairs for _, pairs in self._left))
+            if inputs not in self._drawn:
+                self._drawn.append(inputs)
+        self._legal = {number: self._pairs_of(each) for number, each in enumerate(self._drawn)}
         self._covered: set[tuple[int, int]] = set()
 
-    def _pairs(self, inputs: Inputs) -> set[tuple[int, int]]:
+    def _pairs_of(self, inputs: Inputs) -> set[tuple[int, int]]:
         numbers = self._numbers
         own = sorted(numbers.setdefault(each, len(numbers)) for each in features(inputs))
         return set(combinations(own, 2))
@@ -93,17 +94,23 @@ class Cover:
           call: The law; it says whether the input was in its domain.
           count: On how many inputs in its domain it is called at most.
         """
-        while self._left and count > 0:
-            gains = [len(pairs - self._covered) for _, pairs in self._left]
-            inputs, pairs = self._left.pop(gains.index(max(gains)))
-            if call(inputs):
+        # What an input would add gets less with each that is tried, never more.
+        most = [(-len(pairs), number) for number, pairs in self._legal.items()]
+        heapq.heapify(most)
+        while most and count > 0:
+            _, number = heapq.heappop(most)
+            pairs = self._legal[number]
+            now = -len(pairs - self._covered), number
+            if most and now > most[0]:
+                heapq.heappush(most, now)
+            elif call(self._drawn[number]):
                 self._covered |= pairs
                 count -= 1
             else:
-                others = (pairs for _, pairs in self._left)
-                self._legal = self._covered.union(*others)
+                del self._legal[number]
 
     @property
     def pairs(self) -> Pairs:
         """How many pairs were covered, of those of inputs in the law's domain."""
-        return Pairs(len(self._covered), len(self._legal))
+        legal = set[tuple[int, int]]().union(*self._legal.values())
+        return Pairs(len(self._covered), len(legal))

@@ -84,11 +84,10 @@ def test_values_that_a_handle_is_given_come_back(
 ):
     """Values that a module gives the handle of a variable, which it has with logical names or
     without, are read from the handle, and come back from `apply` for the next call. Under a mesh
-    and rules a variable with names lies as the mapped spec says.
+    and rules a variable with names lies where `with_logical_constraint` puts it.
     """
     reached("named" if named else "nameless")
     reached("mesh" if on_mesh else "no mesh")
-    spec = logical.logical_to_mesh_axes(placed.names, placed.rules)
     start = np.asarray(placed.array, "float32")
     if on_mesh:  # JAX constrains no array of one device
         start = jax.device_put(start, NamedSharding(placed.mesh, PartitionSpec()))
@@ -116,6 +115,7 @@ def test_values_that_a_handle_is_given_come_back(
     rules = placed.rules if on_mesh else ()
     variables, expected = {}, np.asarray(start)
     with in_context(placed.mesh if on_mesh else None), logical.logical_axis_rules(rules):
+        lies = logical.with_logical_constraint(start, placed.names) if on_mesh else start
         for step in steps:
             output, variables = module.apply(variables, float(step), mutable=["sums"])
             expected = expected * 2 + step
@@ -123,7 +123,7 @@ def test_values_that_a_handle_is_given_come_back(
             for array in (output, found):
                 assert_close(array, expected, **CALLS)
                 if named and on_mesh:
-                    assert has_sharding(array, NamedSharding(placed.mesh, spec))
+                    assert has_sharding(array, lies.sharding)
 
 
 @requirement("linen/collections/immutable-collection-refuses-writes")

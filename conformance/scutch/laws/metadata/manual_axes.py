@@ -29,8 +29,10 @@ def constraints_inside(function, array, mesh, axis):
     """The specs of the constraints that a function of one array records inside `shard_map` over a
     mesh axis, as `splits` gives them. Every device has the whole array.
 
-    The law is left where JAX has no `jax.set_mesh`; it does not constrain there.
+    The law is left for an array without axes, and where JAX has no `jax.set_mesh`; it does not
+    constrain there, or raises an error.
     """
+    assume(jax.numpy.ndim(array))
     if not hasattr(jax, "set_mesh"):
         not_available("JAX has no constraints inside shard_map over some axes")
     whole = PartitionSpec()
