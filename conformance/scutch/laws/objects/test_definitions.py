@@ -168,9 +168,9 @@ def _marked_class(nnx, base, form, marks):
     how=st.sampled_from(list(COPIES)),
 )  # fmt: skip
 def test_the_body_of_a_class_says_what_is_data(nnx, marks, form, value, inherited, how):
-    """A number is in the state exactly if the body of its class, or of a base, marks its attribute
-    as data: by the annotation `nnx.Data[...]`, written as a type or as text, or by the default
-    `nnx.data()`. Other attributes with a number are in the definition. It is so in every copy.
+    """The body of a class, or of a base, marks attributes as `nnx.data` and `nnx.static` mark the
+    values that a constructor sets: by an annotation such as `nnx.Data[...]`, written as a type or
+    as text, or by a default such as `nnx.data()`. It is so in every copy.
     """
     if not (hasattr(nnx, "Data") and hasattr(nnx, "Static")):
         not_available("there are no annotations Data and Static")
@@ -183,10 +183,14 @@ def test_the_body_of_a_class_says_what_is_data(nnx, marks, form, value, inherite
     names = [f"x{n}" for n in range(len(marks))]
     for name in names:
         setattr(root, name, value)
-    data = [(name,) for name, mark in zip(names, marks, strict=True) if mark == "data"]
+    twin = nnx.Module()
+    for name, mark in zip(names, marks, strict=True):
+        marked = {"data": nnx.data, "static": nnx.static}.get(mark)
+        setattr(twin, name, marked(value) if marked else value)
+    data = flat_state(nnx, nnx.split(twin)[1])
     for each in (root, COPIES[how](nnx, root)):
         assert alike([getattr(each, name) for name in names], [value] * len(names))
-        assert alike(list(flat_state(nnx, nnx.split(each)[1])), data)
+        assert alike(flat_state(nnx, nnx.split(each)[1]), data)
 
 
 WHAT = ("array", "variable", "a variable of none", "object", "an object without leaves")
