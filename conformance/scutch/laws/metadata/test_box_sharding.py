@@ -29,7 +29,7 @@ from scutch.lawkit.placement import (
     in_context,
     splits,
 )
-from scutch.laws.metadata.manual_axes import constraints_inside, unnamed_axis
+from scutch.laws.metadata.manual_axes import constraints_inside, jax_constraints, unnamed_axis
 from scutch.strategies import arrays, box_trees, foreign_boxes, leaves, meshes, placed_boxes, trees
 
 pytestmark = pytest.mark.usefixtures("subject")
@@ -153,10 +153,7 @@ def test_unboxing_inside_shard_map_constrains_the_other_axes(subject, placed, ma
     box, mesh = placed
     _assume_names(subject, box)
     axis, value = unnamed_axis(mesh, names_of(box), manual), box.unbox()
-    spec = PartitionSpec(*names_of(box))
-    expected = constraints_inside(
-        lambda v: jax.lax.with_sharding_constraint(v, spec), value, mesh, axis
-    )
+    expected = jax_constraints(PartitionSpec(*names_of(box)), value, mesh, axis)
     if any(expected):
         reached("sharded")
     found = constraints_inside(lambda v: box.replace_boxed(v).unbox(), value, mesh, axis)

@@ -9,7 +9,6 @@ The oracle is `logical_to_mesh_axes` with the rules that hold, which LOG-1 to LO
 
 import itertools
 
-import jax
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
@@ -19,7 +18,7 @@ from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import options, raised, reached, refused, requirement
 from scutch.lawkit.states import raw_value
-from scutch.laws.metadata.manual_axes import constraints_inside, unnamed_axis
+from scutch.laws.metadata.manual_axes import constraints_inside, jax_constraints, unnamed_axis
 from scutch.strategies import logical_names, logical_placements, rules
 from scutch.strategies.names import LOGICAL
 
@@ -244,9 +243,7 @@ def test_inside_shard_map_the_other_axes_are_constrained(logical, placed, manual
     """
     mesh, spec = placed.mesh, logical.logical_to_mesh_axes(placed.names, placed.rules)
     axis = unnamed_axis(mesh, spec, manual)
-    expected = constraints_inside(
-        lambda x: jax.lax.with_sharding_constraint(x, spec), placed.array, mesh, axis
-    )
+    expected = jax_constraints(spec, placed.array, mesh, axis)
     if any(expected):
         reached("sharded")
     with logical.logical_axis_rules(placed.rules):
