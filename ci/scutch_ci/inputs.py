@@ -2,7 +2,7 @@
 
 A law proves little if it draws few different inputs. The report of the conformance run on the
 reference says on how many *different* inputs each requirement was tried; where these are fewer than
-12, one of its laws must say why, with the mark `few`:
+20, one of its laws must say why, with the mark `few`:
 
     @requirement("bridge/registry/known-collections-have-types")
     @few("these are the collections that have a type from the start")
@@ -16,9 +16,7 @@ from scutch.report.document import Report, load
 
 from scutch_ci import conformance
 
-LEAST = 12
-"""Of a law that compiles, which is tried on inputs chosen for their pairs of features; others get
-more."""
+LEAST = 20
 
 
 def unexplained(report: Report) -> list[str]:

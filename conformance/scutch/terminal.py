@@ -24,7 +24,7 @@ from scutch.judging.readable import quoted, shortened
 from scutch.judging.run import Run
 from scutch.judging.scripts import script_of
 from scutch.judging.shards import Shard
-from scutch.judging.trials import NO_COST, NO_PAIRS, Counterexample
+from scutch.judging.trials import NO_COST, Counterexample
 from scutch.judging.verdicts import FIXED_UPSTREAM, Ruling, summarize
 from scutch.releases import Finding, summary
 from scutch.releases import changes as upgrades
@@ -162,7 +162,6 @@ def _outcome(run: Run, ruling: Ruling, prefix: str) -> Outcome:
         if ruling.counterexample
         else None,
         cost=sum((trial.cost for trial in trials), NO_COST),
-        pairs=sum((trial.pairs for trial in trials), NO_PAIRS),
     )
 
 
@@ -212,9 +211,6 @@ def show(
         megabytes = compiled.size(Path(compiled_in)) / 1e6
         kept = f"kept for the next run in {compiled_in} ({megabytes:.0f} MB)"
     terminal.write_line(f"took {cost}, {kept}")
-    pairs = sum((trial.pairs for ruling in rulings for trial in ruling.trials), NO_PAIRS)
-    if pairs.drawn:
-        terminal.write_line(f"laws that compile were tried on inputs with {pairs}")
     for reason in dict.fromkeys(run.skipped.values()):
         if rows := [row.id for row in run.asked if run.skipped.get(row.id) == reason]:
             terminal.write_line(f"skipped: {', '.join(rows)}: {reason}")

@@ -20,7 +20,7 @@ from scutch.judging import hypothesis_parts, leaving
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
-from scutch.judging.trials import NO_PAIRS, Counterexample, Pairs
+from scutch.judging.trials import Counterexample
 from scutch.judging.ways import is_among, place, way
 from scutch.lawkit.domain import OutOfDomain, TooFewDevices
 from scutch.namespaces import CAPABILITIES, UnclaimedOption
@@ -66,7 +66,6 @@ class Attempt:
       passed_over: How many inputs were not tried for want of an option.
       turned_away: How many inputs were out of domain, as those that an owner's maker refuses.
       witness_untried: Why its witness was not tried, likewise.
-      pairs: How many pairs of features its inputs had, where these were chosen.
     """
 
     name: str
@@ -88,7 +87,6 @@ class Attempt:
     passed_over: int = 0
     turned_away: int = 0
     witness_untried: str = ""
-    pairs: Pairs = NO_PAIRS
 
     def call(self, inputs: Inputs) -> None:
         """Build the inputs, call the law, and keep account.
@@ -180,22 +178,13 @@ class Attempt:
             return not self.is_left_by(error)
         return False
 
-    def is_about(self, inputs: Inputs) -> bool:
-        """Call the law; whether the inputs were in its domain.
-
-        Raises:
-          AssertionError: As `call`.
-        """
-        try:
-            self.call(inputs)
-        except OutOfDomain:
-            return False
-        return True
-
     def replay(self, several: Iterable[Inputs]) -> None:
         """Call the law on each of several inputs; those out of its domain are passed over."""
         for inputs in several:
-            self.is_about(inputs)
+            try:
+                self.call(inputs)
+            except OutOfDomain:
+                continue
 
     def begin_with(self, witness: str) -> None:
         """Call the law on its witness; if the law holds there, no way is known any more.

@@ -140,59 +140,6 @@ def search(
         law.hypothesis.inner_test = inner
 
 
-def is_compiled(function: Callable[..., Any]) -> bool:
-    """Whether every input of a law is compiled, and drawn by Hypothesis."""
-    return hypothesis.is_hypothesis_test(function) and getattr(function, "scutch_share", 1.0) < 1
-
-
-def inputs_of(function: Callable[..., Any], examples: int) -> int:
-    """How many inputs a law gets.
-
-    Args:
-      function: The law.
-      examples: As in `law_settings`.
-    """
-    law: Any = function
-    share, least = getattr(law, "scutch_share", 1.0), getattr(law, "scutch_least", LEAST)
-    return int(law_settings(examples, share=share, least=least).max_examples)
-
-
-def drawn(
-    function: Callable[..., Any], *, fixtures: Mapping[str, Any], inputs: int, seed: int
-) -> list[Mapping[str, Any]]:
-    """Inputs of a law, which is not called.
-
-    Args:
-      function: The law.
-      fixtures: The arguments of the law that are not drawn.
-      inputs: How many are drawn at most.
-      seed: Of the search.
-
-    Returns:
-      The inputs, each by name; those that a strategy rejects are left out.
-    """
-    found: list[Mapping[str, Any]] = []
-
-    def note(**arguments: Any) -> None:
-        found.append({name: value for name, value in arguments.items() if name not in fixtures})
-
-    law: Any = function
-    inner = law.hypothesis.inner_test
-    law._hypothesis_internal_use_settings = settings(
-        law_settings(inputs, least=inputs), phases=(Phase.generate,)
-    )
-    hypothesis.seed(seed)(law)
-    law.hypothesis.inner_test = functools.wraps(inner)(note)
-    try:
-        with each_drawn_anew():
-            law(**fixtures)
-    except Unsatisfiable:
-        return []
-    finally:
-        law.hypothesis.inner_test = inner
-    return found
-
-
 @contextlib.contextmanager
 def each_drawn_anew() -> Iterator[None]:
     """Have Hypothesis draw every input from the strategies, and none by changing another one.

@@ -80,31 +80,6 @@ NO_COST = Cost()
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """How many pairs of features the inputs of a law had.
-
-    Args:
-      covered: Of those that it was tried on.
-      drawn: Of all from which these were chosen.
-    """
-
-    covered: int = 0
-    drawn: int = 0
-
-    def __add__(self, other: "Pairs") -> "Pairs":
-        """The pairs of two laws."""
-        return Pairs(self.covered + other.covered, self.drawn + other.drawn)
-
-    def __str__(self) -> str:
-        """The share that is covered, for people."""
-        share = 100 * self.covered / self.drawn if self.drawn else 100
-        return f"{share:.0f} % of {self.drawn:,} pairs of features"
-
-
-NO_PAIRS = Pairs()
-
-
-@dataclass(frozen=True)
 class Trial:
     """The result of one law in one run: its outcome, and its counterexample if it broke.
 
@@ -126,7 +101,6 @@ class Trial:
       witness_untried: Why `expected` was not tried, likewise.
       cost: The time, the programs and the memory that it used.
       calls: Functions of the user's repository that it called, where the run notes them.
-      pairs: How many pairs of features its inputs had, where these were chosen.
     """
 
     test: str
@@ -145,7 +119,6 @@ class Trial:
     witness_untried: str = ""
     cost: Cost = field(default=NO_COST, compare=False)
     calls: tuple[str, ...] = field(default=(), compare=False)
-    pairs: Pairs = field(default=NO_PAIRS, compare=False)
 
     @property
     def shown(self) -> tuple[Counterexample, ...]:
@@ -166,10 +139,8 @@ class Trial:
         found = data["counterexample"] and Counterexample(**data["counterexample"])
         also = tuple(Counterexample(**each) for each in data["also"])
         cost, calls = Cost(**data.pop("cost", {})), tuple(data.pop("calls", ()))
-        pairs = data.pop("pairs", {})
         return cls(
             **{**data, "unmet": tuple(data["unmet"]), "counterexample": found, "also": also},
             cost=cost,
             calls=calls,
-            pairs=Pairs(**pairs),
         )

@@ -23,7 +23,6 @@ from scutch.inputs.calls import parse_call
 from scutch.inputs.subjects import Subject
 from scutch.judging import costs, hypothesis_parts
 from scutch.judging.attempt import Attempt, Inputs, no_journal, prepared
-from scutch.judging.covering import Cover
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import describe
 from scutch.judging.profiles import PROFILES
@@ -49,9 +48,6 @@ where another law, which is broken, may forbid such inputs."""
 MOST_TURNED_AWAY = 10
 """A law is not searched again once so many times as many inputs as are to be tried were out of
 domain: where a class refuses most values, the missing input may be one that it cannot hold."""
-CHOSEN, DRAWN = 0.55, 2
-"""A law whose every input is compiled is tried on 12 inputs, where it would be searched with 22;
-these are chosen from 44. They have as many pairs of features as 22 that are not chosen."""
 FEWEST = PROFILES["quick"].examples
 """A search of fewer inputs, as the trials and `ci/mutants` make, is not repeated."""
 
@@ -137,7 +133,7 @@ def try_law(
         law.name, law.requirement, "passed", len(attempt.held), time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
         expected=witness, beyond=attempt.beyond, witness_untried=attempt.witness_untried,
-        cost=meter.cost(), pairs=attempt.pairs,
+        cost=meter.cost(),
     )  # fmt: skip
     return _with_result(trial, attempt, error)
 
@@ -156,26 +152,11 @@ def _search(
         return reached_all or turned_away or was_passed_over()
 
     once = examples < FEWEST or attempt.unless
-    is_chosen = hypothesis_parts.is_compiled(law.function) and not law.in_job and not once
-    if is_chosen:
-        few = hypothesis_parts.inputs_of(law.function, examples)
-        drawn = hypothesis_parts.drawn(
-            law.function, fixtures=attempt.fixtures, inputs=few * DRAWN, seed=seed
-        )
-        cover = Cover(drawn)
-        try:
-            cover.try_on(attempt.is_about, max(1, round(few * CHOSEN)))
-        except AssertionError:
-            pass  # `attempt.ways` has it, and the search makes it smaller
-        finally:
-            attempt.pairs = cover.pairs
-        if is_enough():
-            return
     for number in range(1 if once else ROUNDS):
         hypothesis_parts.search(
             law.function, attempt.call, fixtures=attempt.fixtures,
             examples=examples, seed=seed + number, shrink=shrink,
-            enough=is_enough if number or is_chosen else was_passed_over,
+            enough=is_enough if number else was_passed_over,
         )  # fmt: skip
         if is_enough():
             break

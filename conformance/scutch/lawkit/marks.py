@@ -62,7 +62,7 @@ def at_least(inputs: int) -> Callable[[Test], Test]:
 
 
 def few(reason: str) -> Callable[[Test], Test]:
-    """Mark a law that is tried on fewer than 12 inputs in a run of the profile `ci`.
+    """Mark a law that is tried on fewer than 20 inputs in a run of the profile `ci`.
 
     Args:
       reason: Why there are no more inputs, or which law draws more of them.

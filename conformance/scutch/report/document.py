@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 import scutch
 from scutch.catalogue import current, group_of, place, retired
 from scutch.implementation import SetupError
-from scutch.judging.trials import NO_COST, NO_PAIRS, Cost, Pairs
+from scutch.judging.trials import NO_COST, Cost
 from scutch.judging.trials import Counterexample as Counterexample
 from scutch.judging.verdicts import GRAVITY
 from scutch.report.text import line, publish
@@ -124,7 +124,6 @@ class Outcome:
       replay: A command that breaks it again.
       script: A program that shows the counterexample without this suite; see `scutch reproduce`.
       cost: The processor time, the compilations and the memory of its laws.
-      pairs: How many pairs of features the inputs of its laws had, where these were chosen.
     """
 
     id: str
@@ -143,7 +142,6 @@ class Outcome:
     replay: str | None = None
     script: str | None = None
     cost: Cost = NO_COST
-    pairs: Pairs = NO_PAIRS
 
     @property
     def group(self) -> str:
@@ -212,7 +210,6 @@ def _outcome(document: Mapping[str, Any]) -> Outcome:
         "counterexample": None if example is None else Counterexample(**example),
         "also": tuple(Counterexample(**each) for each in document.get("also", ())),
         "cost": Cost(**document.get("cost", {})),
-        "pairs": Pairs(**document.get("pairs", {})),
     }
     return Outcome(**{**document, **own})
 
