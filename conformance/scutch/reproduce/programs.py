@@ -192,10 +192,11 @@ class Failure:
         """The lines of the driver."""
         yield from (f"{name} = {text}" for name, text in spaces.items() if name != text)
         names.imports["import types"] = None
-        yield f"implementation = types.SimpleNamespace({', '.join(f'{n}={n}' for n in spaces)})"
+        held = {name: name if name in spaces else "None" for name in CAPABILITIES}
+        parts = ", ".join(f"{name}={text}" for name, text in held.items())
+        yield f"implementation = types.SimpleNamespace({parts})"
         yield f"subject = SUBJECTS[{self.law.subject or PARTITIONED!r}](implementation)"
-        rest = [name if name in spaces else "None" for name in ("nnx", "linen")]
-        yield f"builder = Builder(meta, subject.make, {', '.join(rest)})"
+        yield f"builder = Builder({held['meta']}, subject.make, {held['nnx']}, {held['linen']})"
         if "unasserted" in self.law.fixtures:
             names.imports["import functools"] = None
             yield "unasserted = functools.partial(remaining, implementation)"
