@@ -12,6 +12,9 @@ import jax
 from jax._src import distributed, xla_bridge
 from jax._src.interpreters import mlir
 
+_one_context = functools.cache(mlir.make_ir_context)
+_LINES = "jax_traceback_in_locations_limit"
+
 
 def key_value_store() -> Any:
     """The store that the processes of a job share; `jax.distributed.initialize` has been called.
@@ -34,7 +37,7 @@ def backends_are_started() -> bool:
 
 
 def lower_quickly() -> None:
-    """Have JAX lower the small programs of laws without what only costs time.
+    """Make JAX lower programs in one MLIR context, and without the Python lines of operations.
 
     All programs of this process are lowered in one MLIR context. JAX 0.10 makes a context for each
     program and keeps it with the lowered program: that took a sixth of the time of a run, and half
@@ -46,7 +49,3 @@ def lower_quickly() -> None:
     mlir.make_ir_context = _one_context
     if _LINES.upper() not in os.environ:
         jax.config.update(_LINES, 0)  # type: ignore[no-untyped-call]
-
-
-_one_context = functools.cache(mlir.make_ir_context)
-_LINES = "jax_traceback_in_locations_limit"

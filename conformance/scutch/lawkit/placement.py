@@ -22,6 +22,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 
 from scutch.lawkit.boxes import plain_names
 from scutch.lawkit.equality import alike
+from scutch.lawkit.equations import equations
 
 
 def entries(spec: Any) -> tuple[Any, ...]:
@@ -82,19 +83,11 @@ def constraints(function: Callable[..., Any], *arguments: Any) -> list[tuple[Any
       The `entries` of each spec, also of constraints in the functions that it calls, such as jitted
       ones.
     """
-    return [entries(s.spec) for s in _shardings(jax.make_jaxpr(function)(*arguments).jaxpr)]
-
-
-def _shardings(jaxpr: Any) -> list[Any]:
-    found = []
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "sharding_constraint":
-            found.append(equation.params["sharding"])
-        for value in equation.params.values():
-            inner = getattr(value, "jaxpr", value)  # `shard_map` has an open one
-            if hasattr(inner, "eqns"):
-                found += _shardings(inner)
-    return found
+    program = jax.make_jaxpr(function)(*arguments).jaxpr
+    return [
+        entries(equation.params["sharding"].spec) for equation in equations(program)
+        if equation.primitive.name == "sharding_constraint"
+    ]  # fmt: skip
 
 
 def has_sharding(array: Any, sharding: Sharding) -> bool:

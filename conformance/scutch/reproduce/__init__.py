@@ -23,7 +23,7 @@ from pathlib import Path
 
 from scutch import catalogue
 from scutch.implementation import SetupError
-from scutch.judging import known
+from scutch.judging import known, suite
 from scutch.judging.causes import Cause
 from scutch.reproduce import layout
 
@@ -77,7 +77,8 @@ def script(
     row = catalogue.by_id().get(requirement)
     if row is None:
         raise SetupError(f"requirement {requirement!r}", "unknown; `scutch list` shows all")
-    flags = ["-O"] if "unasserted" in _fixtures(call) else []
+    law = suite.named(call.partition("(")[0])
+    flags = ["-O"] if law is not None and suite.UNASSERTED in law.fixtures else []
     entry = next(
         (
             e
@@ -108,16 +109,6 @@ def script(
     text: str = layout.heading(row, reply["versions"], reply["told"], cause) + reply["script"]
     _verify(requirement, text, python, implementation)
     return text
-
-
-def _fixtures(call: str) -> str:
-    """The parameters of a law, from its text."""
-    name = call.partition("(")[0].partition("[")[0]
-    for file in Path(__file__).parent.with_name("laws").rglob("test_*.py"):
-        _, found, rest = file.read_text("utf-8").partition(f"\ndef {name}(")
-        if found:
-            return rest.partition(")")[0]
-    return ""
 
 
 def _verify(requirement: str, text: str, python: str, implementation: str) -> None:

@@ -28,6 +28,8 @@ from scutch.reproduce.syntax import CHECK, NOTE, SCRIPT, copied, statements
 
 SECONDS = 120.0
 """How long a script may take."""
+Value = tuple[str, tuple[str, ...]]
+"""The text of a value, empty if it has none, and the imports that the text needs."""
 _SPACES = ("nnx", "linen", "meta", "logical", "bridge", "transforms")
 _SPACE_OF = {"nn": "linen", "meta": "meta", "bridge": "bridge", "bridge_variables": "bridge"}
 """Where a name of a module is sought first."""
@@ -40,13 +42,13 @@ class Outcome:
     Args:
       code: Its exit code; 2 for an error that it does not catch.
       printed: Its output, with the message of that error.
-      values: What it noted by `reducing.NOTE`: the texts of values, with their imports.
+      values: By number, the text and the imports of each value that it passed to `syntax.NOTE`.
       steps: The lines that it ran, as `Ran.steps` has them; empty if that was not asked for.
     """
 
     code: int
     printed: str
-    values: Mapping[int, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    values: Mapping[int, Value] = field(default_factory=dict)
     steps: Mapping[str, Counter[tuple[int, int]]] = field(default_factory=dict)
 
 
@@ -105,7 +107,7 @@ class Nursery:
         """Run a script.
 
         Args:
-          source: Its text. It may call `reducing.NOTE` with a number and a value.
+          source: Its text. It may call `syntax.NOTE` with a number and a value.
           aliases: Imports that are left out, by the name that stands for the reference instead.
           tracing: Whether the lines that it runs are noted.
 
@@ -162,7 +164,7 @@ class _Scripts:
 
     def run(self, source: str, aliases: Mapping[str, str], tracing: bool) -> Outcome:
         """Run a script in this process."""
-        values: dict[int, tuple[str, tuple[str, ...]]] = {}
+        values: dict[int, Value] = {}
         space: dict[str, Any] = {"__name__": "__main__"}
         if NOTE in source:
             space[NOTE] = functools.partial(_note, Names(self.implementation), values)
@@ -195,7 +197,7 @@ class _Scripts:
         return Outcome(code, out.getvalue()[:4000], values, ran.steps)
 
 
-def _note(names: Names, values: dict[int, Any], number: int, value: Any) -> Any:
+def _note(names: Names, values: dict[int, Value], number: int, value: Any) -> Any:
     """Keep the text of the value of an expression, and no text where it has had another value."""
     names.imports.clear()
     try:
@@ -254,7 +256,7 @@ class Drafts:
         self.nursery.expect(taken)
         return True
 
-    def values(self, tree: ast.Module) -> Mapping[int, tuple[str, tuple[str, ...]]]:
+    def values(self, tree: ast.Module) -> Mapping[int, Value]:
         """The texts of the values that a program notes, with their imports."""
         return self.nursery.run(ast.unparse(tree)).values
 

@@ -1,4 +1,4 @@
-"""Steps of `steps` about displays: what spreads, maps or looks up in one is written out.
+"""Steps that write out displays: tuples, lists and dictionaries that a program shows.
 
 {"a": x, "b": y}["a"]              ->  x
 [f(each) for each in (x, y)]       ->  [f(x), f(y)]
@@ -14,7 +14,7 @@ from scutch.reproduce.syntax import free_nodes, put, replaced
 
 
 def unrolled(tree: ast.Module) -> Iterator[Change]:
-    """The elements of a display in the place of what spreads, maps or looks up in it."""
+    """The elements of a display in the place of an expression that spreads, maps or indexes it."""
     for node in free_nodes(tree):
         for form in (_looked_up, _mapped, _spread):
             made = form(node)
@@ -24,7 +24,7 @@ def unrolled(tree: ast.Module) -> Iterator[Change]:
 
 
 def _looked_up(node: ast.AST) -> ast.expr | None:
-    """The part of a display that a constant or an attribute names; what a wrapper holds."""
+    """The element of a display that a constant or an attribute names; the argument of a wrapper."""
     match node:
         case ast.Subscript(value=ast.Dict() as shown, slice=ast.Constant(value=key)):
             return _value(shown, key)
@@ -110,14 +110,14 @@ def _spread(node: ast.AST) -> ast.expr | None:
 
 
 def _flat(elements: list[ast.expr]) -> Iterator[ast.expr]:
-    """Arguments or elements, with those of starred displays."""
+    """Arguments or elements; a starred display becomes its elements."""
     for each in elements:
         inner = _elements(each.value) if isinstance(each, ast.Starred) else []
         yield from inner or [each]
 
 
 def _pairs(node: ast.Dict) -> Iterator[tuple[ast.expr | None, ast.expr]]:
-    """The keys and values of a display, with those of the displays that it spreads."""
+    """The keys and values of a display; a display after `**` becomes its keys and values."""
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None and isinstance(value, ast.Dict):
             yield from zip(value.keys, value.values, strict=True)
@@ -126,7 +126,7 @@ def _pairs(node: ast.Dict) -> Iterator[tuple[ast.expr | None, ast.expr]]:
 
 
 def _named(given: list[ast.keyword]) -> Iterator[ast.keyword]:
-    """Keyword arguments, with those of displays that are spread."""
+    """Keyword arguments; a display after `**` becomes keyword arguments."""
     for each in given:
         shown = each.value if each.arg is None else None
         pairs = [*_pairs(shown)] if isinstance(shown, ast.Dict) else []

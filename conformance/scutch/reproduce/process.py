@@ -41,7 +41,7 @@ ENDS = 3
 
 
 class _Asserting(importlib.abc.MetaPathFinder):
-    """Imports laws with their assertions, also under `python -O`, which takes those of others."""
+    """Compiles laws with their assertions, also under `python -O`, where others have none."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path, target)
@@ -118,7 +118,7 @@ def shortest(failure: Failure, nursery: Nursery, seconds: float) -> tuple[str, s
     problems: dict[str, None] = {}
     aliases = Names(failure.implementation).aliases
     for check, stubs in itertools.product(failure.ends[:ENDS], (False, True)):
-        drafts = Drafts(nursery, aliases, unasserted="unasserted" in failure.law.fixtures)
+        drafts = Drafts(nursery, aliases, unasserted=suite.UNASSERTED in failure.law.fixtures)
         try:
             tree = failure.program(check, stubs=stubs)
         except Nameless as problem:

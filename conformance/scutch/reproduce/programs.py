@@ -3,8 +3,8 @@
     failure = Failure.of(law, inputs, implementation, reference)
     tree = failure.program(failure.ends[0])
 
-The driver makes what the judge makes: the namespaces of the implementation, the box class under
-judgment, and the inputs from their descriptions.
+The driver defines the namespaces of the implementation and the box class under judgment, builds the
+inputs from their descriptions, and calls the law.
 """
 
 import ast
@@ -20,7 +20,8 @@ from scutch.inputs.calls import VOCABULARY
 from scutch.inputs.descriptions import Builder, build
 from scutch.inputs.subjects import PARTITIONED, remaining
 from scutch.judging.attempt import prepared
-from scutch.judging.suite import Law
+from scutch.judging.hypothesis_parts import written
+from scutch.judging.suite import UNASSERTED, Law
 from scutch.namespaces import CAPABILITIES, Namespace
 from scutch.reproduce.names import Nameless, Names
 from scutch.reproduce.running import Ran
@@ -136,13 +137,13 @@ class Failure:
         """
         names = Names(self.implementation)
         spaces = dict(self._spaces(names))
-        function = self.law_function
+        function = written(self.law.function)
         driver = Module("driver", ast.Module([], []))
         for name, module in (_MAKERS | {n: k.__module__ for n, k in VOCABULARY.items()}).items():
             driver.imported[name] = module, name, ""
         driver.imported[_LAW] = function.__module__, function.__name__, ""
         lines = [*self._lines(names, spaces)]
-        given = {*spaces, *self.inputs, "implementation", "subject", "builder", "unasserted"}
+        given = {*spaces, *self.inputs, "implementation", "subject", "builder", UNASSERTED}
         cut = Slice(self.ran, check, {*given, "got", "expected", "error"}, stubs=stubs)
         cut.module(function.__module__).defined[function.__name__].decorator_list = []  # type: ignore[attr-defined]
         tree = cut.program(ast.parse("\n".join(lines)).body, driver)
@@ -153,17 +154,12 @@ class Failure:
         closed(tree)
         return ast.fix_missing_locations(tree)
 
-    @property
-    def law_function(self) -> Any:
-        """The law as its author wrote it."""
-        return prepared(self.law, self.implementation, None).function
-
     def _spaces(self, names: Names) -> Iterator[tuple[str, str]]:
         """The text of each namespace that the law may look in, by its capability."""
         for capability in CAPABILITIES:
             space = getattr(self.implementation, capability)
             if space is not None:
-                with contextlib.suppress(Nameless):
+                with contextlib.suppress(Nameless):  # the program shows whether it needs it
                     yield capability, self._space(space, names)
 
     def _space(self, space: Any, names: Names) -> str:
@@ -197,9 +193,9 @@ class Failure:
         yield f"implementation = types.SimpleNamespace({parts})"
         yield f"subject = SUBJECTS[{self.law.subject or PARTITIONED!r}](implementation)"
         yield f"builder = Builder({held['meta']}, subject.make, {held['nnx']}, {held['linen']})"
-        if "unasserted" in self.law.fixtures:
+        if UNASSERTED in self.law.fixtures:
             names.imports["import functools"] = None
-            yield "unasserted = functools.partial(remaining, implementation)"
+            yield f"{UNASSERTED} = functools.partial(remaining, implementation)"
         attempt = prepared(self.law, self.implementation, None)
         for name, value in self.inputs.items():
             yield f"{name} = {self._input(value, attempt.builder, names)}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from scutch.inputs.calls import VOCABULARY
 from scutch.reproduce import displays, steps
-from scutch.reproduce.checking import Drafts
+from scutch.reproduce.checking import Drafts, Value
 from scutch.reproduce.pruning import Pruned
 from scutch.reproduce.syntax import (
     CHECK,
@@ -27,7 +27,6 @@ from scutch.reproduce.syntax import (
     copied,
     fill,
     free_nodes,
-    names_of,
     relined,
     statements,
 )
@@ -38,8 +37,6 @@ STEPS: tuple[steps.Step, ...] = (
     steps.returned, steps.methods, displays.unrolled, steps.named, steps.spliced, steps.variables,
     steps.parameters, functools.partial(steps.simpler, frozenset(VOCABULARY)),
 )  # fmt: skip
-Known = Mapping[str, tuple[str, tuple[str, ...]]]
-"""By the text of an expression, the text of its value and the imports that this needs."""
 
 
 class Reducer:
@@ -118,7 +115,7 @@ class Reducer:
     def know(self) -> None:
         """Put the text of a value in the place of expressions that give it each time."""
         values = self.drafts.values(_noting(copied(self.tree)))
-        known: dict[str, tuple[str, tuple[str, ...]]] = {}
+        known: dict[str, Value] = {}
         for number, node in enumerate(_expressions(self.tree)):
             before, found = ast.unparse(node), values.get(number, ("", ()))
             known[before] = found if known.get(before, found) == found else ("", ())
@@ -132,26 +129,19 @@ class Reducer:
         """Delete statements, many at a time and then fewer."""
         size = max(1, sum(1 for _ in statements(self.tree)) // 2)
         while size and not self.is_late():
-            start, places = 0, list(statements(self.tree))
-            read, given = names_of(self.tree)
-            while start < len(places):
-                chunk = places[start : start + size]
-                inside = [names_of(node) for _, node in chunk]
-                missing = any(
-                    given[n] == times and read[n] > sum(r[n] for r, _ in inside)
-                    for _, gives in inside for n, times in gives.items()
-                )  # fmt: skip
-                if not (missing and size == 1) and self.accepts(self._without(start, size)):
-                    places = list(statements(self.tree))
-                    read, given = names_of(self.tree)
-                else:
+            start = 0
+            while (tree := self._without(start, size)) is not None:
+                if not self.accepts(tree):
                     start += size
             size //= 2
 
-    def _without(self, start: int, size: int) -> ast.Module:
-        """The program without some statements, those that end it excepted."""
+    def _without(self, start: int, size: int) -> ast.Module | None:
+        """The program without some statements, those that end it excepted; None without any."""
         tree = copied(self.tree)
-        for block, node in list(statements(tree))[start : start + size]:
+        chosen = list(statements(tree))[start : start + size]
+        if not chosen:
+            return None
+        for block, node in chosen:
             if not getattr(node, CHECK, False):
                 block[:] = [each for each in block if each is not node]
         fill(tree)
@@ -193,8 +183,8 @@ def _noting(tree: ast.Module) -> ast.Module:
     return ast.fix_missing_locations(noting)
 
 
-def _put(known: Known, tree: ast.Module) -> ast.Module:
-    """The program with values in the place of expressions with these texts, the outermost first."""
+def _put(known: Mapping[str, Value], tree: ast.Module) -> ast.Module:
+    """The program with values in the place of expressions, which are found by their texts."""
     imports: dict[str, None] = {}
     free = {id(node) for node in _expressions(tree)}
 

@@ -94,7 +94,8 @@ class Ran:
           file: The file of the node.
           node: With the lines of the file.
         """
-        return any(now in lines_of(node) for _, now in self.steps.get(file, ()))
+        own = lines_of(node)
+        return any(now in own for _, now in self.steps.get(file, ()))
 
     def taken(self, file: str, node: ast.If) -> tuple[bool, bool]:
         """Whether the test of an `if` was ever true, and whether it was ever false.

@@ -18,7 +18,7 @@ from typing import Any
 from scutch.reproduce.names import Nameless
 from scutch.reproduce.pruning import PACKAGE, Pruned
 from scutch.reproduce.running import Ran
-from scutch.reproduce.syntax import Renamed, bound, unused
+from scutch.reproduce.syntax import alias_of, bound, unused
 
 INSTEAD = {("scutch.inputs.keys", "small_key"): "small_key = jax.random.key"}
 """Definitions that a program has instead of the suite's. The suite's keys are of its own generator,
@@ -71,12 +71,11 @@ class Module:
                 for alias in node.names:
                     line = f"from {node.module} import {alias.name}"
                     line += f" as {alias.asname}" if alias.asname else ""
-                    found.imported[alias.asname or alias.name] = str(node.module), alias.name, line
+                    found.imported[alias_of(alias)] = str(node.module), alias.name, line
             elif isinstance(node, ast.Import):
                 for alias in node.names:
                     line = f"import {alias.name}" + (f" as {alias.asname}" if alias.asname else "")
-                    bound = alias.asname or alias.name.partition(".")[0]
-                    found.imported[bound] = alias.name, None, line
+                    found.imported[alias_of(alias)] = alias.name, None, line
         return found
 
 
@@ -102,7 +101,7 @@ class Slice:
         self.modules: dict[str, Module] = {}
         self.statements: list[ast.stmt] = []
         self.names: dict[tuple[str, str], str] = {}
-        self.imports: dict[str, str] = {}
+        self.imports: set[str] = set()
         self.taken = {*given, *dir(builtins), "sys", "os"}
 
     def module(self, name: str) -> Module:
@@ -153,10 +152,10 @@ class Slice:
         if not source:
             return name
         if line:
-            bound = line.rpartition(" ")[2].partition(".")[0]
-            self.imports[line] = bound
-            self.taken.add(bound)
-            return bound
+            given = line.rpartition(" ")[2].partition(".")[0]
+            self.imports.add(line)
+            self.taken.add(given)
+            return given
         if inner is None:
             raise Nameless(f"the module {source} of the suite")
         key = source, inner
@@ -173,7 +172,7 @@ class Slice:
           name: It is defined there.
         """
         if (module.name, name) in INSTEAD:
-            self.imports["import jax"] = "jax"
+            self.imports.add("import jax")
             self.statements += ast.parse(INSTEAD[module.name, name]).body
             return
         node: Any = copy.deepcopy(module.defined[name])
@@ -181,11 +180,8 @@ class Slice:
         if isinstance(kept, ast.AnnAssign) and kept.value is not None:
             kept = ast.copy_location(ast.Assign([kept.target], kept.value), kept)
         node = Resolved(self, module).visit(kept)
-        own = self.names[module.name, name]
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            node.name = own
-        else:
-            node = Renamed({name: own}).visit(node)
+            node.name = self.names[module.name, name]
         self.statements.append(node)
         for each in module.loose:
             if any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(each)):
@@ -249,15 +245,14 @@ class Resolved(ast.NodeTransformer):
         self._within(node, bound(node), is_class=True)
         return node
 
-    def visit_comprehension_like(self, node: Any) -> ast.AST:
+    def visit_comprehension_like(self, node: Any) -> Any:
         """Its targets are its own."""
         names = {n.id for g in node.generators for n in ast.walk(g.target)
                  if isinstance(n, ast.Name)}  # fmt: skip
         self.scopes.append((False, names))
         self.generic_visit(node)
         self.scopes.pop()
-        made: ast.AST = node
-        return made
+        return node
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_like
 

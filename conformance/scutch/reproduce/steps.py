@@ -42,14 +42,11 @@ def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     }  # fmt: skip
 
 
-def _is_recursive(function: ast.FunctionDef) -> bool:
-    return names_of(function)[0][function.name] > 0
-
-
 def returned(tree: ast.Module) -> Iterator[Change]:
     """A value that a function returns, in the place of a call."""
     found = _functions(tree)
-    for node in _outside(tree, {name for name, each in found.items() if _is_recursive(each)}):
+    recursive = {name for name, each in found.items() if names_of(each)[0][name]}
+    for node in free_nodes(tree, outside=recursive):
         match node:
             case ast.Call(func=ast.Lambda() as made):
                 function: Function | None = made
@@ -61,15 +58,6 @@ def returned(tree: ast.Module) -> Iterator[Change]:
         if function is not None and values is not None:
             for result in _results(function):
                 yield functools.partial(put, node, replaced(result, values))
-
-
-def _outside(node: ast.AST, recursive: set[str]) -> Iterator[ast.AST]:
-    """The nodes of a program that are not inside recursive functions, and may be changed."""
-    yield node
-    for each in ast.iter_child_nodes(node):
-        ends = getattr(each, CHECK, False) and not isinstance(each, ast.If | ast.Try | ast.expr)
-        if not ends and not (isinstance(each, ast.FunctionDef) and each.name in recursive):
-            yield from _outside(each, recursive)
 
 
 def _results(function: Function) -> list[ast.expr]:
@@ -199,13 +187,11 @@ def named(tree: ast.Module) -> Iterator[Change]:
     """A function with a name in the place of a `lambda` that calls a function of the program."""
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     for block, statement in statements(tree):
+        if hasattr(statement, "body"):
+            continue
         for node in ast.walk(statement):
-            match node:
-                case ast.Lambda(args=ast.arguments(args=[]), body=body) if own & {
-                    *names_of(body)[0]
-                }:
-                    if not hasattr(statement, "body"):
-                        yield functools.partial(_named, block, statement, node)
+            if isinstance(node, ast.Lambda) and not node.args.args and own & {*names_of(node)[0]}:
+                yield functools.partial(_named, block, statement, node)
 
 
 def _named(
@@ -262,11 +248,8 @@ def variables(tree: ast.Module) -> Iterator[Change]:
             ):
                 plain = value.value if isinstance(value, ast.Attribute) else value
                 is_short = isinstance(plain, ast.Name | ast.Constant)
-                if (
-                    read[name] == 1
-                    or is_short
-                    or ast.unparse(value).startswith("functools.partial(")
-                ):
+                is_partial = ast.unparse(value).startswith("functools.partial(")
+                if read[name] == 1 or is_short or is_partial:
                     yield functools.partial(_inlined, block, statement, name, value)
 
 

@@ -8,7 +8,7 @@ import ast
 import builtins
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 CHECK = "check"
@@ -61,19 +61,10 @@ def names_of(node: ast.AST) -> tuple[Counter[str], Counter[str]]:
         match each:
             case ast.Name(id=name, ctx=ast.Load()):
                 read[name] += 1
-            case ast.Name(id=name) | ast.arg(arg=name):
+            case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 given[name] += 1
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                given[name] += 1
-            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                given.update((a.asname or a.name).partition(".")[0] for a in aliases)
-            case (
-                ast.ExceptHandler(name=str(name))
-                | ast.MatchAs(name=str(name))
-                | ast.MatchStar(name=str(name))
-                | ast.MatchMapping(rest=str(name))
-            ):
-                given[name] += 1
+            case _:
+                given.update(_given_here(each))
     return read, given
 
 
@@ -92,7 +83,7 @@ def _is_read(node: ast.stmt, read: Counter[str]) -> bool:
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         return read[node.name] > names_of(node)[0][node.name]
     if isinstance(node, ast.Import | ast.ImportFrom):
-        return any(read[(a.asname or a.name).partition(".")[0]] for a in node.names)
+        return any(read[name] for name in _given_here(node))
     return True
 
 
@@ -106,12 +97,19 @@ def relined(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def free_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that may be changed: all but the statements that end the program."""
+def free_nodes(tree: ast.AST, *, outside: Collection[str] = ()) -> Iterator[ast.AST]:
+    """The nodes that may be changed: all but the statements that end the program.
+
+    Args:
+      tree: The program.
+      outside: Names of functions whose nodes are left out, too.
+    """
     yield tree
     for each in ast.iter_child_nodes(tree):
-        if not getattr(each, CHECK, False) or isinstance(each, ast.If | ast.Try | ast.expr):
-            yield from free_nodes(each)
+        left_out = isinstance(each, ast.FunctionDef) and each.name in outside
+        ends = getattr(each, CHECK, False) and not isinstance(each, ast.If | ast.Try | ast.expr)
+        if not ends and not left_out:
+            yield from free_nodes(each, outside=outside)
 
 
 def bound(node: Any) -> set[str]:
@@ -139,6 +137,7 @@ def bound(node: Any) -> set[str]:
 
 
 def _given_here(node: ast.AST) -> Iterator[str]:
+    """The names that a node gives by itself, but for those of definitions and parameters."""
     match node:
         case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
             yield name
@@ -150,7 +149,12 @@ def _given_here(node: ast.AST) -> Iterator[str]:
         ):
             yield name
         case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-            yield from ((a.asname or a.name).partition(".")[0] for a in aliases)
+            yield from map(alias_of, aliases)
+
+
+def alias_of(imported: ast.alias) -> str:
+    """The name that an import gives."""
+    return (imported.asname or imported.name).partition(".")[0]
 
 
 def arguments_of(call: ast.Call, parameters: ast.arguments) -> dict[str, ast.expr] | None:

@@ -7,6 +7,8 @@ The precision of a product changes no number on a CPU. A law compares it in the 
 
 import jax
 
+from scutch.lawkit.equations import equations
+
 PRECISIONS = (None, "high", "highest", ("high", "highest"))
 """Precisions that a layer may be given."""
 
@@ -26,16 +28,8 @@ def products(function, *arguments):
     Returns:
       A pair of texts for each product, also of those in the functions that it calls.
     """
-    return _products(jax.make_jaxpr(function)(*arguments).jaxpr)
-
-
-def _products(jaxpr):
-    found = []
-    for equation in jaxpr.eqns:
-        if equation.primitive.name == "dot_general":
-            found.append((str(equation.params["precision"]), str(equation.outvars[0].aval.dtype)))
-        for value in equation.params.values():
-            inner = getattr(value, "jaxpr", value)
-            if hasattr(inner, "eqns"):
-                found += _products(inner)
-    return found
+    program = jax.make_jaxpr(function)(*arguments).jaxpr
+    return [
+        (str(equation.params["precision"]), str(equation.outvars[0].aval.dtype))
+        for equation in equations(program) if equation.primitive.name == "dot_general"
+    ]  # fmt: skip

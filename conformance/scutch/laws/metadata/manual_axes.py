@@ -27,7 +27,7 @@ def unnamed_axis(mesh, spec, number):
 
 
 def jax_constraints(spec, array, mesh, axis):
-    """What `constraints_inside` gives for JAX's own constraint by a spec.
+    """The specs that `jax.lax.with_sharding_constraint` records for a spec inside `shard_map`.
 
     The law is left where JAX cannot constrain there: it has no `jax.set_mesh`, or says so.
     """

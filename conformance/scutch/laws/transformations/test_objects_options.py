@@ -20,6 +20,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs.graphs import classes
 from scutch.inputs.object_lifts import as_named_by
 from scutch.lawkit.equality import alike, holds
+from scutch.lawkit.equations import equations
 from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, reached, requirement
 from scutch.laws.transformations.lift_options import (
@@ -67,24 +68,11 @@ KINDS = ("scan", "remat", "jit", "vmap", "shard_map")
 chosen = st.sampled_from(KINDS).flatmap(_options)
 
 
-def _equations(jaxpr):
-    """Every equation of a program, and of the programs inside it, outer ones first."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for inner in jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program):
-            if _is_program(inner):
-                yield from _equations(getattr(inner, "jaxpr", inner))
-
-
-def _is_program(value):
-    return hasattr(value, "eqns") or hasattr(value, "jaxpr")
-
-
 def _in_program(kind, function, *arguments):
     """The options that the first equation of a transformation has, in a traced function."""
     names, options = SEEN[kind]
     program = jax.make_jaxpr(function)(*arguments).jaxpr
-    for equation in _equations(program):
+    for equation in equations(program):
         if equation.primitive.name in names:
             return {name: equation.params.get(name) for name in options}
     return "no such equation"
