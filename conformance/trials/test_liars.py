@@ -103,9 +103,10 @@ SHARED = frozenset(
 
 
 def near(broken: Iterable[str]) -> frozenset[str]:
-    """The requirements that share a row of the contract with some."""
-    shared = {row for each in broken for row in rows_of(each)}
-    return frozenset(each for each in ROWS if rows_of(each) & shared)
+    """Some requirements, and those that share a row of the contract with them."""
+    own = frozenset(broken)
+    shared = {row for each in own for row in rows_of(each)}
+    return own | {each for each in ROWS if rows_of(each) & shared}
 
 
 def rows_of(identifier: str) -> set[str]:

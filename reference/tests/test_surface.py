@@ -30,7 +30,7 @@ PRECISION = "other area: how a layer rounds, which no document sets"
 STORAGE = "other area: variables that JAX stores as references (`hijax`, `ref`)"
 BUNDLE = "other area: a definition and a state in one; `split` returns the pair"
 FLAT = "`split` and `merge` do it, with `to_flat_state`"
-CONTROL = "other area: control flow, and derivatives other than `grad`, over objects"
+CONTROL = "other area: checks inside of programs, and gradients of the user's own, over objects"
 SCOPES = "other area: the functional core, which works on scopes"
 SOWN = "the weights are not sown; compute them, and `sow` them"
 WORKINGS = "how Flax lifts a transformation; no user code has it"
@@ -135,7 +135,7 @@ ELSEWHERE = {
             "LSTMCell LoRA LoRALinear LoRAParam OptimizedLSTMCell PReLU RMSNorm RNN RNNCellBase "
             "SimpleCell SpectralNorm WeightNorm avg_pool combine_masks make_attention_mask "
             "make_causal_mask max_pool min_pool pool",
-            CONTROL: "checkify cond custom_vjp fori_loop jvp switch vjp while_loop",
+            CONTROL: "checkify custom_vjp",
             "deprecated in JAX, for `shard_map`": "pmap",
             "`jit(f).trace(...).jaxpr` is the program": "make_jaxpr",
             STORAGE: "var_defaults vars_as with_vars",
@@ -152,7 +152,7 @@ ELSEWHERE = {
     "flax.nnx.compat": (
         "scutch_reference.nnx.compat",
         {
-            CONTROL: "checkify cond custom_vjp fori_loop jvp switch vjp while_loop",
+            CONTROL: "checkify custom_vjp",
             "deprecated in JAX, for `shard_map`": "pmap",
             DISPLAY: "view_info",
             "`split_rngs` and `fork_rngs` return what `restore_rngs` takes": "backup_keys",
@@ -275,7 +275,7 @@ DEFINED = {
         NNX,
         {
             ANNOTATIONS: "A F",
-            CONTROL: "CustomVjp CustomVjpFnWrapper SimpleCustomVjp custom_vjp jvp vjp",
+            CONTROL: "CustomVjp CustomVjpFnWrapper SimpleCustomVjp custom_vjp",
             WORKINGS: "BwdFn FwdFn GradFn SimpleBwdFn SimpleCustomVjpFn SimpleFwdFn SimpleGradFn "
             "SimpleJvpFn SimpleRematFn SimpleVjpFn",
         },
@@ -302,7 +302,6 @@ DEFINED = {
         NNX,
         {
             ANNOTATIONS: "A B C F G M MA N StrInt T",
-            CONTROL: "fori_loop while_loop",
             "deprecated in JAX, for `shard_map`": "pmap",
             WORKINGS: "Broadcasted ForiLoopBodyFn PmapFn ScanFn SimpleForiLoopBodyFn SimplePmapFn "
             "SimpleScanFn SimpleVmapFn SimpleWhileLoopBodyFn SimpleWhileLoopCondFn VmapFn "
@@ -313,7 +312,7 @@ DEFINED = {
         NNX,
         {
             ANNOTATIONS: "A B C F G M MA N StrInt",
-            CONTROL: "checkify cond switch",
+            CONTROL: "checkify",
             "`jit(f).trace(...).jaxpr` is the program": "make_jaxpr",
             WORKINGS: "CheckifyFn LiftedModule SimpleCheckifyFn SimpleCondFn SimpleEvalShapeFn "
             "SimpleMakeJaxprFn ValueMetadata resolve_kwargs",
@@ -365,6 +364,7 @@ LEFT = {
         "scan_with_axes": {"experimental: what it asks of the compiler": "data_transform"},
     },
     "scutch_reference.nnx": {
+        "vjp": {"JAX has it no more": "reduce_axes"},
         "set_graph_mode set_graph_updates use_eager_sharding": {WORKINGS: "get_default get_stack"},
         "Variable VariableState": {
             STORAGE: "hijax ref",

@@ -312,7 +312,7 @@ def _toml(path: str) -> dict[str, Any]:
 
 def _entry(entry: dict[str, Any]) -> Iterator[Requirement]:
     """The requirement of an entry, and its variant about the error's message if it has one."""
-    fields = {**entry, "needs": tuple(entry["needs"]), "was": tuple(entry["was"])}
+    fields = {**entry, "needs": tuple(entry["needs"]), "was": tuple(entry.get("was", ()))}
     message, message_was = fields.pop("message", ""), fields.pop("message_was", ())
     row = Requirement(**{"source": "", **fields})
     if row.level not in LEVELS or row.capability not in CAPABILITIES or row.harm not in HARMS:

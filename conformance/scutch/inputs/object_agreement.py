@@ -14,7 +14,7 @@ import numpy as np
 
 from scutch.inputs import graphs
 from scutch.inputs.object_calls import BuiltObjectCall, Conflict, World
-from scutch.inputs.object_lifts import LIFTED, ORACLES, grad_results
+from scutch.inputs.object_lifts import LIFTED, ORACLES, RESULTS
 from scutch.lawkit.domain import OutOfDomain, assume
 
 
@@ -30,8 +30,8 @@ def _by_jax(call: BuiltObjectCall) -> World:
     pair = np.zeros(call.width(), dtype), np.zeros((), dtype)  # as the function sees it
     results = call.run(expected.arguments, pair)
     for each in reversed(call.under):
-        if each.kind == "grad":
-            results = grad_results(call, each, results)
+        if each.kind in RESULTS:
+            results = RESULTS[each.kind](call, each, expected, results)
     expected.results.extend(results)
     expected.fill([*kept, *further])
     return expected

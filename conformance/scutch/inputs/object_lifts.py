@@ -14,9 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from scutch.inputs import graphs
+from scutch.inputs import graphs, object_control
 from scutch.inputs.jit_calls import Call, plus
 from scutch.inputs.object_calls import LANES, BuiltObjectCall, Transformation, World
+from scutch.inputs.object_control import scalar_of
 from scutch.inputs.transformations import CARRIED, is_axis, moved
 from scutch.lawkit.mapped import shard_map
 
@@ -96,13 +97,6 @@ def _scan_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 # ---------------------------------------------------------------- grad
 
 
-def _loss(values: list[Any]) -> Any:
-    """A scalar that depends on every value, on each in another way."""
-    floats = [value.astype("float32") for value in map(jnp.asarray, values)]
-    weighted = [(n + 1) * jnp.sum(value * value) for n, value in enumerate(floats)]
-    return sum(weighted, jnp.zeros(()))
-
-
 def _wanted(call: BuiltObjectCall, each: Transformation, world: World) -> list[int]:
     """The numbers of the variables that a gradient is for, in the order of their paths' texts."""
     numbers = {id(leaf): n for n, leaf in enumerate(world.leaves().values())}
@@ -131,7 +125,7 @@ def _grad_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
             for number, part in zip(numbers, parts, strict=True):
                 now[number] = part
             after, results = function(now, pair)
-            return _loss(after), (after, results)
+            return scalar_of(after), (after, results)
 
         (value, (after, results)), slopes = jax.value_and_grad(loss, has_aux=True)(
             [values[number] for number in numbers]
@@ -141,18 +135,11 @@ def _grad_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
     return differentiated
 
 
-def grad_results(call: BuiltObjectCall, each: Transformation, results: list[Any]) -> list[Any]:
-    """The results with the places of a loss before them, and of gradients after them.
-
-    Args:
-      call: The call.
-      each: The gradient.
-      results: Of the function.
-
-    Returns:
-      A longer list, with zeros in those places.
-    """
-    return [np.zeros(()), *results, *[np.zeros(())] * len(_wanted(call, each, call.inside()))]
+def _grad_results(
+    call: BuiltObjectCall, each: Transformation, world: World, results: list[Any]
+) -> list[Any]:
+    slopes = [np.zeros(())] * len(_wanted(call, each, world))
+    return [np.zeros(()), *results, *slopes]
 
 
 def _grad_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any) -> Any:
@@ -160,7 +147,7 @@ def _grad_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 
     def loss(*arguments: Any) -> Any:
         results = function(*arguments)
-        return _loss(World(call.nnx, arguments[:-1]).values()), results
+        return scalar_of(World(call.nnx, arguments[:-1]).values()), results
 
     wanted = 0 if each.options["wrt"] == "Param" else transforms.DiffState(0, kind)
     lifted = transforms.value_and_grad(loss, argnums=wanted, has_aux=True, **each.modes)
@@ -289,6 +276,7 @@ ORACLES: Mapping[str, Callable[..., Any]] = {
     "jit": _jit_oracle,
     "remat": lambda call, each, function: jax.checkpoint(function, **each.plain),
     "shard_map": _shard_map_oracle,
+    **object_control.ORACLES,
 }
 """JAX's own transformation of a pure function `(values, pair) -> (values, further values)`."""
 
@@ -301,5 +289,13 @@ LIFTED: Mapping[str, Callable[..., Any]] = {
         function, **each.plain, **each.modes
     ),
     "shard_map": _shard_map_lift,
+    **object_control.LIFTED,
 }
 """The lifted transformation of a function `(*objects, pair) -> results`."""
+
+RESULTS: Mapping[str, Callable[..., list[Any]]] = {
+    "grad": _grad_results,
+    **object_control.RESULTS,
+}
+"""The results `(call, transformation, world, results)` of a lift that returns other ones than its
+function: new ones, in which the values of JAX's route find their places."""

@@ -46,7 +46,8 @@ OPTIONAL = frozenset(
 )
 """Names that laws ask for where an implementation has them, beside the standard's."""
 
-_BREAKS = re.compile(r"Breaks ([A-Z]+-\w+(?:(?:, | and )[A-Z]+-\w+)*): ")
+_ID = r"(?:[A-Z]+-\w+|[a-z]+/\S+)"
+_BREAKS = re.compile(f"Breaks ({_ID}(?:(?:, | and ){_ID})*): ")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Liar:
 
 
 def breaks(lie: Any) -> tuple[str, ...]:
-    """The requirements that the docstring of a lie begins with, by their old ids."""
+    """The requirements that the docstring of a lie begins with, by old ids or those of today."""
     found = _BREAKS.match(lie.__doc__ or "")
     if found is None:
         raise ValueError(f"{lie.__name__} says {lie.__doc__!r}; expected 'Breaks BOX-5: ...'")

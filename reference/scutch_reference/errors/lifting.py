@@ -120,7 +120,7 @@ class SignatureError(LiftingError, TypeError):
 
 
 class CarryError(LiftingError):
-    """A step of `scan` does not return the object that it carries to the next step (OBJ-7).
+    """A step of a loop does not return the object that it carries to the next step (OBJ-7).
 
     `place` names the carried object, or the carried array in it.
 
@@ -135,7 +135,7 @@ class CarryError(LiftingError):
         nnx.scan(step)(nnx.Dict(n=nnx.Variable(jnp.zeros(()))), jnp.arange(3.0))
     """
 
-    text = "scan carries {place}: a step must return {expected}, in its place."
+    text = "A loop carries {place}: a step must return {expected}, in its place."
 
 
 class CompiledStructureError(LiftingError):

@@ -206,7 +206,11 @@ from .jit import (
 from .stages import Compiled as Compiled, Lowered as Lowered, Traced as Traced
 from .shard_map import shard_map as shard_map
 from .vmap import transform_metadata as transform_metadata, vmap as vmap
-from .scan import Carry as Carry, scan as scan
+from .carries import Carry as Carry
+from .scan import scan as scan
+from .branches import cond as cond, switch as switch
+from .derivatives import jvp as jvp, vjp as vjp
+from .loops import fori_loop as fori_loop, while_loop as while_loop
 from .grad import (
     DiffState as DiffState,
     grad as grad,

@@ -74,6 +74,15 @@ class Effects:
         self.are_values_only = not rewrites and not returned
         self.are_none = self.are_values_only and not changed
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Effects) and (
+            (self.changed, self.rewrites, self.returned)
+            == (other.changed, other.rewrites, other.returned)
+        )
+
+    def __hash__(self) -> int:
+        return hash((*self.changed.items(), *self.returned))
+
 
 jax.tree_util.register_pytree_node(Effects, lambda x: ((), x), lambda x, _: x)
 

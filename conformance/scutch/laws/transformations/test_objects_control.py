@@ -1,0 +1,57 @@
+"""Branches, loops and derivatives of functions of objects are JAX's own: OBJ-8.
+
+The judge takes objects apart by its own means; see `scutch.inputs.object_control`.
+"""
+
+from hypothesis import given
+
+from scutch.inputs.object_agreement import agreement
+from scutch.lawkit.domain import not_available
+from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.modes import takes_modes
+from scutch.strategies.object_control import controlled_calls
+
+
+def _agrees(call, transforms):
+    """Make the call by both routes, and compare; the lift must have the mode of the call."""
+    kind, modes = call.under[-1].kind, call.under[-1].modes
+    if not takes_modes(getattr(transforms, kind, None), *modes):
+        not_available(f"{kind} has no modes")
+    reached(kind)
+    reached(agreement(call, transforms))
+
+
+@requirement(
+    "transformations/equals-jax/branches-of-objects",
+    must_reach=("cond", "switch", "returned", "refused"),
+)
+@costly
+@given(call=controlled_calls("cond", "switch"))
+def test_branches_of_objects_are_those_of_jax(transforms, call):
+    """Lifted `cond` and `switch` give the outputs, values and refusals of JAX's own of pure
+    functions of the leaves, whichever branch is taken, and whatever each of them changes.
+    """
+    _agrees(call, transforms)
+
+
+@requirement(
+    "transformations/equals-jax/loops-of-objects",
+    must_reach=("while_loop", "fori_loop", "returned", "refused"),
+)
+@costly
+@given(call=controlled_calls("while_loop", "fori_loop"))
+def test_loops_of_objects_are_those_of_jax(transforms, call):
+    """Lifted `while_loop` and `fori_loop` give the last state, the values and the refusals of JAX's
+    own over the leaves, also if no turn is taken, and return the very objects that they got.
+    """
+    _agrees(call, transforms)
+
+
+@requirement("transformations/equals-jax/derivatives-of-objects", must_reach=("vjp", "jvp"))
+@costly
+@given(call=controlled_calls("vjp", "jvp"))
+def test_derivatives_of_objects_are_those_of_jax(transforms, call):
+    """Lifted `vjp` and `jvp` give the outputs, cotangents, tangents and values that JAX's own give
+    for the pure function of the leaves.
+    """
+    _agrees(call, transforms)

@@ -1,0 +1,66 @@
+"""Strategies for calls of branches, loops and derivatives of functions of objects.
+
+The described calls are those of `scutch.inputs.object_calls`; the innermost transformation is one
+of `scutch.inputs.object_control`. Programs change values alone, as JAX asks of a branch or a turn.
+"""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scutch.inputs.described_objects import Ref
+from scutch.inputs.object_calls import ObjectCall, Transformation
+from scutch.inputs.object_control import BRANCHES
+from scutch.inputs.programs import VARIABLE_CHANGES
+from scutch.strategies.moded_calls import FLAGS, unshared_programs
+from scutch.strategies.object_calls import GRAPHS, rewritten, transformations
+from scutch.strategies.programs import programs
+
+_OUTER = ("", "", "", "jit", "vmap", "scan", "grad", "remat")
+_OF_OBJECTS = ((Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)}))
+"""Arguments that a gradient can be for: the first one is an object."""
+
+
+@st.composite
+def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
+    """Calls of one of the transformations, in no mode or in a mode, alone or inside another.
+
+    Args:
+      draw: Hypothesis's.
+      kinds: Keys of `object_control.ORACLES`.
+
+    Returns:
+      A strategy of descriptions.
+    """
+    kind = draw(st.sampled_from(kinds))
+    derivative = kind in ("vjp", "jvp")
+    modes: dict[str, Any] = draw(st.sampled_from(FLAGS if derivative else ({}, {}, *FLAGS)))
+    outer = draw(st.sampled_from(("", "jit") if modes else _OUTER))
+    if modes:
+        program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
+    else:
+        program = draw(programs(VARIABLE_CHANGES, graphs=GRAPHS, results=("value",)))
+    of_floats = derivative or outer == "grad"
+    dtype = "float32" if of_floats else "int32"
+    arguments = draw(st.sampled_from(_OF_OBJECTS)) if outer == "grad" else program.arguments
+    keeps = not modes and not outer
+    inner = Transformation(kind, options={**draw(_options(kind, keeps)), "modes": modes})
+    under = (draw(transformations(outer, arguments)), inner) if outer else (inner,)
+    graph = rewritten(program.graph, dtype, None) if of_floats else program.graph
+    return ObjectCall(graph, arguments, program.steps, program.results, under, dtype)
+
+
+def _options(kind: str, keeps: bool) -> st.SearchStrategy[dict[str, Any]]:
+    """Options of a transformation of a kind; a loop may return its objects where it keeps them."""
+    if kind in ("cond", "switch"):
+        sizes = st.just(2) if kind == "cond" else st.integers(1, 3)
+        branches = st.tuples(st.permutations(BRANCHES), sizes).map(lambda each: each[0][: each[1]])
+        return st.fixed_dictionaries(
+            {"branches": branches.map(tuple), "offset": st.sampled_from((1, -3, -2, -1, 0))}
+        )
+    if kind in ("while_loop", "fori_loop"):
+        returned = st.sampled_from((True, True, False)) if keeps else st.just(False)
+        return st.fixed_dictionaries(
+            {"first": st.sampled_from((0, 2)), "turns": st.integers(0, 3), "returned": returned}
+        )
+    return st.fixed_dictionaries({"has_aux": st.booleans()})
