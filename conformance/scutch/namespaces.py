@@ -46,7 +46,8 @@ NAMES: Mapping[str, frozenset[str]] = MappingProxyType(
         ),
         "transforms": frozenset(
             "jit shard_map StateSharding grad value_and_grad DiffState vmap scan StateAxes Carry "
-            "remat Optimizer cached_partial cond switch while_loop fori_loop vjp jvp".split()
+            "remat Optimizer cached_partial cond switch while_loop fori_loop vjp jvp "
+            "custom_vjp".split()
         ),
         "bridge": frozenset(
             "variable_type variable_type_name register_variable_name_type_pair "

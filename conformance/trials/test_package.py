@@ -194,11 +194,11 @@ class Limit(NamedTuple):
 
 LIMITS = {
     "reference/scutch_reference": Limit(
-        5344, "boxes, rules, objects, Linen, lifts and the bridge", without=("export",)
+        5433, "boxes, rules, objects, Linen, lifts and the bridge", without=("export",)
     ),
     "reference/scutch_reference/export": Limit(551, "both backends of document 003"),
     "conformance/scutch": Limit(
-        12086, "the judge without its laws", without=("laws", "models", "upgrades")
+        12128, "the judge without its laws", without=("laws", "models", "upgrades")
     ),
     "conformance/scutch/models": Limit(
         2575, "laws about a user's own model, where it lies, its lock, its page, and a comparison"

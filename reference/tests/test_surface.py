@@ -30,7 +30,7 @@ PRECISION = "other area: how a layer rounds, which no document sets"
 STORAGE = "other area: variables that JAX stores as references (`hijax`, `ref`)"
 BUNDLE = "other area: a definition and a state in one; `split` returns the pair"
 FLAT = "`split` and `merge` do it, with `to_flat_state`"
-CONTROL = "other area: checks inside of programs, and gradients of the user's own, over objects"
+CONTROL = "other area: checks inside of programs over objects"
 SCOPES = "other area: the functional core, which works on scopes"
 SOWN = "the weights are not sown; compute them, and `sow` them"
 WORKINGS = "how Flax lifts a transformation; no user code has it"
@@ -135,7 +135,7 @@ ELSEWHERE = {
             "LSTMCell LoRA LoRALinear LoRAParam OptimizedLSTMCell PReLU RMSNorm RNN RNNCellBase "
             "SimpleCell SpectralNorm WeightNorm avg_pool combine_masks make_attention_mask "
             "make_causal_mask max_pool min_pool pool",
-            CONTROL: "checkify custom_vjp",
+            CONTROL: "checkify",
             "deprecated in JAX, for `shard_map`": "pmap",
             "`jit(f).trace(...).jaxpr` is the program": "make_jaxpr",
             STORAGE: "var_defaults vars_as with_vars",
@@ -152,7 +152,7 @@ ELSEWHERE = {
     "flax.nnx.compat": (
         "scutch_reference.nnx.compat",
         {
-            CONTROL: "checkify custom_vjp",
+            CONTROL: "checkify",
             "deprecated in JAX, for `shard_map`": "pmap",
             DISPLAY: "view_info",
             "`split_rngs` and `fork_rngs` return what `restore_rngs` takes": "backup_keys",
@@ -275,9 +275,8 @@ DEFINED = {
         NNX,
         {
             ANNOTATIONS: "A F",
-            CONTROL: "CustomVjp CustomVjpFnWrapper SimpleCustomVjp custom_vjp",
-            WORKINGS: "BwdFn FwdFn GradFn SimpleBwdFn SimpleCustomVjpFn SimpleFwdFn SimpleGradFn "
-            "SimpleJvpFn SimpleRematFn SimpleVjpFn",
+            WORKINGS: "BwdFn CustomVjp CustomVjpFnWrapper FwdFn GradFn SimpleBwdFn SimpleCustomVjp "
+            "SimpleCustomVjpFn SimpleFwdFn SimpleGradFn SimpleJvpFn SimpleRematFn SimpleVjpFn",
         },
     ),
     "flax.nnx.transforms.compilation": (

@@ -199,17 +199,72 @@ def _derivative_results(
     return [np.zeros(())] * (1 + count) + (results if each.options["has_aux"] else [])
 
 
+# ---------------------------------------------------------------- gradients of the user's own
+
+
+def _gradients(values: Sequence[Any], pair: Any, of_output: Any) -> tuple[list[Any], Any]:
+    """Cotangents that are no derivatives, of values and of a pair, for those of an output."""
+    weight = sum(map(jnp.sum, jax.tree.leaves(of_output)), jnp.zeros(()))
+    of_values = [(n + 1) * jnp.sin(value) * weight for n, value in enumerate(values)]
+    return of_values, tuple(jnp.cos(value) * weight for value in pair)
+
+
+def _custom_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
+    """`jax.custom_vjp`: in a mode of values that the program changes, else of all values."""
+    changed: list[int] = []
+
+    def run(values: list[Any], pair: Any) -> Any:
+        after, results = function(values, pair)
+        pairs = enumerate(zip(values, after, strict=True))
+        changed[:] = [n for n, (old, new) in pairs if not each.modes or new is not old]
+        return ([after[n] for n in changed], results), (after, pair)
+
+    def backward(residuals: Any, cotangents: Any) -> Any:
+        values, pair = residuals
+        return _gradients(values, pair, cotangents[1] if each.modes else cotangents)
+
+    custom: Any = jax.custom_vjp(lambda values, pair: run(values, pair)[0])
+    custom.defvjp(run, backward)
+
+    def called(values: list[Any], pair: Any) -> Any:
+        new, results = custom(values, pair)
+        now = dict(enumerate(values)) | dict(zip(changed, new, strict=True))
+        return list(now.values()), results
+
+    return called
+
+
+def _custom_lift(
+    call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any
+) -> Any:
+    custom = transforms.custom_vjp(function, **each.modes)
+
+    def backward(residuals: Any, cotangents: Any) -> Any:
+        *objects, pair = residuals
+        values, of_pair = _gradients(World(call.nnx, tuple(objects)).values(), pair, cotangents)
+        found = call.inside()
+        found.fill(values)
+        if each.modes:
+            return (*found.arguments, of_pair)
+        return (*map(call.nnx.state, found.arguments), of_pair)
+
+    custom.defvjp(lambda *given: (function(*given), given), backward)
+    return custom
+
+
 _BRANCHES, _LOOPS, _DERIVATIVES = ("cond", "switch"), ("while_loop", "fori_loop"), ("vjp", "jvp")
 
 ORACLES: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(_BRANCHES, _branch_oracle),
     **dict.fromkeys(_LOOPS, _loop_oracle),
     **dict.fromkeys(_DERIVATIVES, _derivative_oracle),
+    "custom_vjp": _custom_oracle,
 }
 LIFTED: Mapping[str, Callable[..., Any]] = {
     **dict.fromkeys(_BRANCHES, _branch_lift),
     **dict.fromkeys(_LOOPS, _loop_lift),
     **dict.fromkeys(_DERIVATIVES, _derivative_lift),
+    "custom_vjp": _custom_lift,
 }
 RESULTS: Mapping[str, Callable[..., list[Any]]] = {
     **dict.fromkeys(_LOOPS, _loop_results),

@@ -125,7 +125,8 @@ def _grad_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
             for number, part in zip(numbers, parts, strict=True):
                 now[number] = part
             after, results = function(now, pair)
-            return scalar_of(after), (after, results)
+            further = scalar_of(results) if each.options.get("of_results") else 0
+            return scalar_of(after) + further, (after, results)
 
         (value, (after, results)), slopes = jax.value_and_grad(loss, has_aux=True)(
             [values[number] for number in numbers]
@@ -147,7 +148,8 @@ def _grad_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 
     def loss(*arguments: Any) -> Any:
         results = function(*arguments)
-        return scalar_of(World(call.nnx, arguments[:-1]).values()), results
+        further = scalar_of(jax.tree.leaves(results)) if each.options.get("of_results") else 0
+        return scalar_of(World(call.nnx, arguments[:-1]).values()) + further, results
 
     wanted = 0 if each.options["wrt"] == "Param" else transforms.DiffState(0, kind)
     lifted = transforms.value_and_grad(loss, argnums=wanted, has_aux=True, **each.modes)

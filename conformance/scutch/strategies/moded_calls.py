@@ -130,7 +130,7 @@ def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
     dtype, shape = "float32" if kind == "grad" else None, (8,) if kind == "shard_map" else None
     graph = Graph((draw(_trees()), draw(_trees())))
     if kind == "grad":
-        graph = _of_parameters(graph)
+        graph = of_parameters(graph)
     done = draw(st.lists(steps(_CHANGES), min_size=1, max_size=3))
     returned = ("value",) if lift.kind == "grad" else UNSHARED
     results = draw(st.lists(steps(returned), max_size=2))
@@ -166,7 +166,7 @@ def unkept_calls(draw: st.DrawFn) -> ObjectCall:
     mesh, dtype, shape = None, None, None
     prefix: Any = None
     if kind == "grad":
-        graph, arguments = _of_parameters(graph), draw(st.sampled_from(_SHARED[:3]))
+        graph, arguments = of_parameters(graph), draw(st.sampled_from(_SHARED[:3]))
         options["wrt"], dtype = "Param", "float32"
     elif kind == "shard_map":
         mesh, prefix, shape = draw(st.sampled_from(MESHES)), Spec(("data",)), (8,)
@@ -183,14 +183,21 @@ def unkept_calls(draw: st.DrawFn) -> ObjectCall:
     )  # fmt: skip
 
 
-def _of_parameters(value: Any) -> Any:
-    """A description in which every variable is a parameter."""
+def of_parameters(value: Any) -> Any:
+    """A description in which every variable is a parameter.
+
+    Args:
+      value: A description, or a container of descriptions.
+
+    Returns:
+      The new description; `value` is left as it is.
+    """
     if isinstance(value, Variable):
         return Variable("Param", value.value, value.metadata)
     if isinstance(value, Description):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}  # type: ignore[arg-type]
-        return type(value)(**{name: _of_parameters(each) for name, each in fields.items()})
-    return mapped(_of_parameters, value)
+        return type(value)(**{name: of_parameters(each) for name, each in fields.items()})
+    return mapped(of_parameters, value)
 
 
 @st.composite

@@ -12,7 +12,7 @@ from scutch.inputs.described_objects import Ref
 from scutch.inputs.object_calls import ObjectCall, Transformation
 from scutch.inputs.object_control import BRANCHES
 from scutch.inputs.programs import VARIABLE_CHANGES
-from scutch.strategies.moded_calls import FLAGS, unshared_programs
+from scutch.strategies.moded_calls import FLAGS, of_parameters, unshared_programs
 from scutch.strategies.object_calls import GRAPHS, rewritten, transformations
 from scutch.strategies.programs import programs
 
@@ -48,6 +48,20 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
     under = (draw(transformations(outer, arguments)), inner) if outer else (inner,)
     graph = rewritten(program.graph, dtype, None) if of_floats else program.graph
     return ObjectCall(graph, arguments, program.steps, program.results, under, dtype)
+
+
+@st.composite
+def custom_calls(draw: st.DrawFn) -> ObjectCall:
+    """Gradients of calls of functions that have a gradient of their own, in no mode or in one."""
+    modes: dict[str, Any] = draw(st.sampled_from(({}, {}, *FLAGS)))
+    program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
+    under = (
+        Transformation("grad", options={"wrt": "Param", "of_results": True, "modes": modes}),
+        Transformation("custom_vjp", options={"modes": modes}),
+    )
+    graph = rewritten(of_parameters(program.graph), "float32", None)
+    arguments = draw(st.sampled_from(_OF_OBJECTS[:2]))
+    return ObjectCall(graph, arguments, program.steps, program.results, under, "float32")
 
 
 def _options(kind: str, keeps: bool) -> st.SearchStrategy[dict[str, Any]]:

@@ -101,3 +101,32 @@ class PushesCopies:
 
     def jvp(f, primals, tangents, graph=None, graph_updates=None, **options):
         return nnx.jvp(f, nnx.clone(primals), tangents, **options)
+
+
+def _custom(changed):
+    """A `custom_vjp` whose pair of functions is changed by `changed(fwd, bwd)`."""
+
+    def custom_vjp(fun, *, nondiff_argnums=(), graph=None, graph_updates=None):
+        modes = {"graph": graph, "graph_updates": graph_updates}
+        custom = nnx.custom_vjp(fun, nondiff_argnums=nondiff_argnums, **modes)
+        honest = custom.defvjp
+        custom.defvjp = lambda fwd, bwd: honest(*changed(fwd, bwd))
+        return custom
+
+    return custom_vjp
+
+
+@lifted
+class PullsOnes:
+    """Breaks transformations/equals-jax/custom-vjp-of-objects: all cotangents are taken as ones."""
+
+    custom_vjp = _custom(
+        lambda fwd, bwd: (fwd, lambda kept, g: bwd(kept, jax.tree.map(jnp.ones_like, g)))
+    )
+
+
+@lifted
+class ChangesBackwards:
+    """Breaks transformations/equals-jax/custom-vjp-of-objects: under `grad` changes are lost."""
+
+    custom_vjp = _custom(lambda fwd, bwd: (lambda *given: fwd(*nnx.clone(given)), bwd))

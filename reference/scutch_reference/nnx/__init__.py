@@ -209,6 +209,7 @@ from .vmap import transform_metadata as transform_metadata, vmap as vmap
 from .carries import Carry as Carry
 from .scan import scan as scan
 from .branches import cond as cond, switch as switch
+from .custom import custom_vjp as custom_vjp
 from .derivatives import jvp as jvp, vjp as vjp
 from .loops import fori_loop as fori_loop, while_loop as while_loop
 from .grad import (

@@ -6,17 +6,22 @@ The judge takes objects apart by its own means; see `scutch.inputs.object_contro
 from hypothesis import given
 
 from scutch.inputs.object_agreement import agreement
-from scutch.lawkit.domain import not_available
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.marks import costly, reached, requirement
 from scutch.lawkit.modes import takes_modes
-from scutch.strategies.object_control import controlled_calls
+from scutch.strategies.object_control import controlled_calls, custom_calls
 
 
-def _agrees(call, transforms):
-    """Make the call by both routes, and compare; the lift must have the mode of the call."""
+def _agrees(call, transforms, *, only_in_modes=False):
+    """Make the call by both routes, and compare; the lift must have the mode of the call.
+
+    Lifts that are documented for modes alone need not be there without them.
+    """
     kind, modes = call.under[-1].kind, call.under[-1].modes
-    if not takes_modes(getattr(transforms, kind, None), *modes):
+    has_modes = takes_modes(getattr(transforms, kind), *modes)
+    if only_in_modes and not has_modes:
         not_available(f"{kind} has no modes")
+    assume(has_modes)
     reached(kind)
     reached(agreement(call, transforms))
 
@@ -53,5 +58,15 @@ def test_loops_of_objects_are_those_of_jax(transforms, call):
 def test_derivatives_of_objects_are_those_of_jax(transforms, call):
     """Lifted `vjp` and `jvp` give the outputs, cotangents, tangents and values that JAX's own give
     for the pure function of the leaves.
+    """
+    _agrees(call, transforms, only_in_modes=True)
+
+
+@requirement("transformations/equals-jax/custom-vjp-of-objects", must_reach=("returned",))
+@costly
+@given(call=custom_calls())
+def test_gradients_of_the_users_own_are_those_of_jax(transforms, call):
+    """The gradient of a function under lifted `custom_vjp` is what its backward function makes of
+    the residuals and the cotangents that JAX's own gives it, and the function's changes are kept.
     """
     _agrees(call, transforms)
