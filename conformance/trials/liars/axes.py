@@ -1,5 +1,7 @@
 """Lies of axes that come and go: BOX-5 to BOX-9, BOX-11 and BOX-27."""
 
+import weakref
+
 import numpy as np
 from scutch_reference import errors
 from scutch_reference.meta import PARTITION_NAME
@@ -22,6 +24,24 @@ class LosesTheMeshLater:
     def add_axis(self, index, params):
         grown = super().add_axis(index, params)
         return grown.replace(mesh=None) if np.ndim(self.value) > len(self.names) else grown
+
+
+_shrunk = weakref.WeakValueDictionary()
+"""The boxes that have lost an axis, by their `id`."""
+
+
+@of_boxes
+class RegainsNoNames:
+    """Breaks BOX-6: a box that has lost an axis loses its names when it gains another."""
+
+    def remove_axis(self, index, params):
+        removed = super().remove_axis(index, params)
+        _shrunk[id(removed)] = removed
+        return removed
+
+    def add_axis(self, index, params):
+        grown = super().add_axis(index, params)
+        return grown.replace(names=()) if _shrunk.get(id(self)) is self else grown
 
 
 @of_boxes
@@ -124,3 +144,11 @@ class InsertsAsListsDo:
 
     def add_axis(self, index, params):
         return super().add_axis(index + len(self.names) if index < 0 else index, params)
+
+
+@of_boxes
+class RemovesFromTheFront:
+    """Breaks BOX-11: -1 is the first axis, where an axis is removed."""
+
+    def remove_axis(self, index, params):
+        return super().remove_axis(-1 - index if index < 0 else index, params)

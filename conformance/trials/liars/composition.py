@@ -87,6 +87,16 @@ class KeepsOneStructure:
 
 
 @lifted
+class TracesEveryThirdCall:
+    """Breaks JIT-3c: after three calls, all that was traced is forgotten."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        state["calls"] = state.get("calls", -1) + 1
+        return _jitted(state, state["calls"] // 3)(*arguments, **keywords)
+
+
+@lifted
 class NestsOnce:
     """Breaks JIT-7d: a second call on the same objects, inside a trace, updates nothing."""
 

@@ -12,6 +12,7 @@ from scutch_reference import bridge, logical, meta, nnx
 from scutch_reference.bridge import variables
 from scutch_reference.comparison import equal
 from scutch_reference.errors import CrossingError, RegistryError
+from trials.liars.objects import variables_in
 from trials.liars.tale import HONEST, names_in, tell
 
 
@@ -75,6 +76,18 @@ class SilentlyTaken:
     def register_variable_name_type_pair(name, typ, overwrite=False):
         with contextlib.suppress(RegistryError):
             bridge.register_variable_name(name, typ, overwrite=overwrite)
+
+
+@of_bridge
+class TakesItsClassName:
+    """Breaks BRG-1c: a new type takes its class name from the type that has it."""
+
+    def variable_type_name(typ):
+        try:
+            return bridge.variable_type_name(typ)
+        except RegistryError:
+            bridge.register_variable_name(typ.__name__, typ, overwrite=True)
+            return typ.__name__
 
 
 @of_bridge
@@ -176,6 +189,15 @@ class TuplesBecomeLists:
 
 
 @of_bridge
+class ReturnsWithoutNames:
+    """Breaks BRG-4b and BRG-4d: a `Partitioned` box comes back without names."""
+
+    def to_linen_var(variable):
+        box = bridge.to_linen_var(variable)
+        return box.replace(names=()) if type(box) is meta.Partitioned else box
+
+
+@of_bridge
 class CreatesAgain:
     """Breaks BRG-4e: the variable that comes back is made anew, with its creation hooks."""
 
@@ -183,6 +205,19 @@ class CreatesAgain:
         variable = bridge.to_nnx_var(col, x)
         if isinstance(x, bridge.NNXMeta):
             return type(variable)(variable.get_raw_value(), **variable.get_metadata())
+        return variable
+
+
+@of_bridge
+class ForgetsTheClassOfTheBox:
+    """Breaks BRG-4e: a variable that came from a box, and to which metadata were added, comes back
+    without the class of the box.
+    """
+
+    def to_nnx_var(col, x):
+        variable = bridge.to_nnx_var(col, x)
+        if isinstance(x, bridge.NNXMeta) and variable.has_metadata("linen_meta_type"):
+            variable.del_metadata("linen_meta_type")
         return variable
 
 
@@ -196,6 +231,21 @@ class SharesContainers:
 
 
 @of_bridge
+class SharesNotesInTrees:
+    """Breaks BRG-4h: the boxes of a converted tree have the lists of the variables."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        lists = [each.raw_metadata.get("list") for each in variables_in(attributes)]
+        made = bridge.nnx_attrs_to_linen_vars(attributes)
+        for box in jax.tree.leaves(made, is_leaf=meta.is_axis_metadata):
+            held = getattr(box, "metadata", {})
+            same = [each for each in lists if each is not None and each == held.get("list")]
+            if same:
+                object.__setattr__(box, "metadata", {**held, "list": same[0]})
+        return made
+
+
+@of_bridge
 class EmptiesTheBox:
     """Breaks BRG-4f: a logical box that has crossed has no rules any more."""
 
@@ -204,6 +254,29 @@ class EmptiesTheBox:
         if type(x) is logical.LogicallyPartitioned:
             object.__setattr__(x, "rules", None)
         return variable
+
+
+@of_bridge
+class NotesTheCrossing:
+    """Breaks BRG-4f: a list in the metadata of a variable that crosses is longer afterwards."""
+
+    def to_linen_var(variable):
+        for held in variable.raw_metadata.values():
+            if isinstance(held, list):
+                held.append("crossed")
+        return bridge.to_linen_var(variable)
+
+
+@of_bridge
+class NotesTheConversion:
+    """Breaks BRG-4f: variables with metadata, converted in a tree, have one more afterwards."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        for _, variable in nnx.to_flat_state(attributes):
+            noted = isinstance(variable, nnx.Variable) and not bridge.is_vanilla_variable(variable)
+            if noted and not variable.has_metadata("linen_meta_type"):
+                variable.set_metadata(converted=True)
+        return bridge.nnx_attrs_to_linen_vars(attributes)
 
 
 @of_bridge
@@ -249,6 +322,12 @@ def EqualWithoutMetadata(variables):
 
 
 @inside
+def CanBeFilled(variables):
+    """Breaks BRG-5c: the value of a box of a variable can be set."""
+    variables.NNXMeta.__setattr__ = object.__setattr__
+
+
+@inside
 def AxesToDo(variables):
     """Breaks BRG-5d: a box of a variable neither gains nor loses an axis."""
     variables.NNXMeta.add_axis = variables.NNXMeta.remove_axis = lambda box, index, params: box
@@ -273,12 +352,34 @@ class OpensBoxes:
 
 
 @of_bridge
+class ListsBareArrays:
+    """Breaks BRG-6a and BRG-6b: an array that is in no box comes back as a list of numbers."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        return jax.tree_util.tree_map(
+            lambda x: x if meta.is_axis_metadata(x) or not hasattr(x, "tolist") else x.tolist(),
+            bridge.nnx_attrs_to_linen_vars(attributes),
+            is_leaf=lambda x: meta.is_axis_metadata(x) or isinstance(x, nnx.GraphDef),
+        )
+
+
+@of_bridge
 class BareAttributes:
     """Breaks BRG-6b: the metadata of variables stays behind."""
 
     def nnx_attrs_to_linen_vars(attributes):
         bare = lambda box: box.value if isinstance(box, bridge.NNXMeta) else box  # noqa: E731
         return _mapped(bare, bridge.nnx_attrs_to_linen_vars(attributes))
+
+
+@of_bridge
+class LowersNewNames:
+    """Breaks BRG-6b: the collection of a new type is named like its class in small letters."""
+
+    def nnx_attrs_to_linen_vars(attributes):
+        made = bridge.nnx_attrs_to_linen_vars(attributes)
+        is_new = lambda col: col != "nnx" and bridge.variable_type(col).__name__ == col  # noqa: E731
+        return {col.lower() if is_new(col) else col: tree for col, tree in made.items()}
 
 
 @of_bridge

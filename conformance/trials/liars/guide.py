@@ -116,6 +116,21 @@ class ReplicatesVectors:
 
 
 @of_linen
+class ReplicatesLogicalStages:
+    """Breaks LIN-6e: mapped by rules, moments along the mesh axis `stage` lie on every device; the
+    guide has no such axis.
+    """
+
+    def logical_to_mesh_sharding(tree, mesh, rules=None):
+        shardings = linen.logical_to_mesh_sharding(tree, mesh, rules)
+        moments = jax.tree.map(
+            lambda each: NamedSharding(mesh, P()) if "stage" in each.spec else each,
+            shardings.opt_state,
+        )
+        return shardings.replace(opt_state=moments)
+
+
+@of_linen
 class TracesAnew:
     """Breaks LIN-6c: the step's type changes in the first step."""
 

@@ -238,6 +238,21 @@ class LeavesDeletedBuffers:
 
 
 @lifted
+class DeletesWhatIsShared:
+    """Breaks JIT-4e: a variable in two arguments, one of which is donated, has a deleted buffer."""
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        result = jitted(*arguments, **keywords)
+        if "donate_argnums" in state["options"]:
+            held = [id(node) for each in arguments for node in graph([each], {})]
+            for variable in variables(arguments, keywords):
+                if held.count(id(variable)) > 1:
+                    variable.get_value().delete()
+        return result
+
+
+@lifted
 class IgnoresInShardings:
     """Breaks JIT-5a: `in_shardings` are not passed on."""
 

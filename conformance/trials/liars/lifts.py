@@ -6,9 +6,11 @@ import sys
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 from scutch_reference import linen, meta
 from scutch_reference.errors import ModuleError
 from scutch_reference.linen import loops
+from scutch_reference.linen.binding import fields_of
 from scutch_reference.linen.scope import put_at
 from trials.liars.modules import of_linen, of_modules
 
@@ -49,6 +51,16 @@ class NamesAnotherAxis:
 
     def rename(change, group, axis, params):
         return change(group, axis if axis < 0 else int(axis == 0), params)
+
+
+@of_linen
+class NamesBesideBackwards:
+    """Breaks LIN-2a: `get_axis_names` gives the names beside a variable in reverse."""
+
+    def get_axis_names(axes_metadata):
+        is_spec = lambda leaf: isinstance(leaf, PartitionSpec)  # noqa: E731
+        specs = linen.get_axis_names(axes_metadata)
+        return jax.tree.map(lambda spec: PartitionSpec(*spec[::-1]), specs, is_leaf=is_spec)
 
 
 @of_names
@@ -103,6 +115,15 @@ class KnowsItsOwnBoxes:
     def rename(change, group, axis, params):
         own = all(isinstance(box, linen.Partitioned) for box in _boxes(group))
         return change(group, axis, params) if own else group
+
+
+@of_names
+class NamesOneMeshAxis:
+    """Breaks LIN-2f: a partition name of several mesh axes is taken for none."""
+
+    def rename(change, group, axis, params):
+        several = isinstance(params.get(NAME), tuple)
+        return change(group, axis, {**params, NAME: None} if several else params)
 
 
 @of_names
@@ -258,6 +279,57 @@ class EmbedsTwice:
             return 2 * linen.Embed.__call__(self, inputs)
 
 
+@of_linen
+class NormalizesInFull:
+    """Breaks LIN-4g: `LayerNorm` gives single precision, whatever its inputs are."""
+
+    class LayerNorm(linen.LayerNorm):
+        def __call__(self, x, *, mask=None):
+            return linen.LayerNorm.__call__(self, x, mask=mask).astype("float32")
+
+
+@of_linen
+class MultipliesAsUsual:
+    """Breaks LIN-4g: `Dense` passes the precision over that it is told."""
+
+    def Dense(features, *, precision=None, **options):
+        return linen.Dense(features, **options)
+
+
+@of_linen
+class CountsWhatIsMasked:
+    """Breaks LIN-4g: `BatchNorm` passes its mask over."""
+
+    class BatchNorm(linen.BatchNorm):
+        def __call__(self, x, use_running_average=None, *, mask=None):
+            return linen.BatchNorm.__call__(self, x, use_running_average)
+
+
+@of_linen
+class CountsAxesForward:
+    """Breaks LIN-4g: `DenseGeneral` takes the axis -2 for the axis 2."""
+
+    def DenseGeneral(features, axis=-1, **options):
+        axes = axis if isinstance(axis, int) else tuple(map(abs, axis))
+        return linen.DenseGeneral(features, axis=axes, **options)
+
+
+@of_linen
+class ConvolvesUnmasked:
+    """Breaks LIN-4g: `Conv` does not mask its kernel."""
+
+    def Conv(features, kernel_size, *, mask=None, **options):
+        return linen.Conv(features, kernel_size, **options)
+
+
+@of_linen
+class CountsThePadding:
+    """Breaks LIN-4g: zeros around the input always count in the means of `avg_pool`."""
+
+    def avg_pool(inputs, window_shape, *, count_include_pad=True, **options):
+        return linen.avg_pool(inputs, window_shape, **options)
+
+
 @of_modules
 class StopsGradientsOfBoxes:
     """Breaks LIN-4h: a parameter in a box has no gradient."""
@@ -310,6 +382,28 @@ class RemembersTheFirst:
             if hasattr(self, "config"):
                 first.append(self.config)
                 vars(self)["config"] = first[0]
+            return lifted.__call__(self, *args, **kwargs)
+
+        return calling(lifted, call)
+
+
+@of_linen
+class SharesAsTheFirst:
+    """Breaks LIN-9l: in each call as many different parts lie in the fields of a lifted class as in
+    an earlier one, in the order of that one.
+    """
+
+    def jit(target, **options):
+        lifted, order = linen.jit(target, **options), {}
+        if not isinstance(target, type):
+            return lifted
+
+        def call(self, *args, **kwargs):
+            fields = {n: v for n, v in fields_of(self).items() if isinstance(v, linen.Module)}
+            parts = list({id(part): part for part in fields.values()}.values())
+            places = [[each is part for part in parts].index(True) for each in fields.values()]
+            first = order.setdefault((len(fields), len(parts)), places)
+            vars(self).update(zip(fields, (parts[place] for place in first), strict=True))
             return lifted.__call__(self, *args, **kwargs)
 
         return calling(lifted, call)

@@ -97,6 +97,32 @@ class Miscounts:
 
 
 @of_modules
+class CountsOn:
+    """Breaks LIN-1e: in its second run, a compact method goes on with the count of the first."""
+
+    class names_in_use(NamesInUse):
+        def __init__(self, names=()):
+            super().__init__(names)
+            self.runs, self.run = 0, getattr(names, "runs", 0)
+            if isinstance(names, NamesInUse):
+                names.runs += 1
+
+        def free_name(self, cls):
+            name = super().free_name(cls)
+            return f"{name}_{self.run}" if self.run > 1 else name
+
+
+@of_modules
+class SaysItsClass:
+    """Breaks LIN-1e: asked from outside, a part in a list or a compact method has no number."""
+
+    def __getattribute__(self, name):
+        value = object.__getattribute__(self, name)
+        outside = name == "name" and "scutch_reference" not in sys._getframe(1).f_code.co_filename
+        return value.partition("_")[0] if outside and value else value
+
+
+@of_modules
 class GivesNoOutput:
     """Breaks LIN-1f: `init_with_output` gives zeros with the variables."""
 
@@ -114,6 +140,16 @@ class GoesOnWithout:
             return honest.apply(self, variables, *args, **kwargs)
         except (ScopeParamNotFoundError, ScopeParamShapeError):
             return args[0] if args else None
+
+
+@of_modules
+class DropsWhatIsNoCollection:
+    """Breaks LIN-1g: what is no collection, among the variables, is left out without an error."""
+
+    def _bound_for_run(self, variables, *args, **settings):
+        if isinstance(variables, dict):
+            variables = {name: v for name, v in variables.items() if isinstance(v, dict)}
+        return honest._bound_for_run(self, variables, *args, **settings)
 
 
 @of_modules
@@ -167,6 +203,15 @@ class ReturnsEverything:
     def apply(self, variables, *args, mutable=False, **kwargs):
         result = honest.apply(self, variables, *args, mutable=mutable, **kwargs)
         return (result[0], {**variables, **result[1]}) if isinstance(mutable, str) else result
+
+
+@of_linen
+class NamesWithoutAPlace:
+    """Breaks LIN-8a: a variable with names lies anywhere, whatever mesh and rules there are."""
+
+    def variable_with_axes(*args, axes=None, **kwargs):
+        handle = linen.variable_with_axes(*args, axes=axes, **kwargs)
+        return Variable(handle.module, handle.collection, handle.name)
 
 
 @of_modules
@@ -251,6 +296,17 @@ class BindsMutable:
 
     def bind(self, variables, *, rngs=None, mutable=True):
         return honest.bind(self, variables, rngs=rngs, mutable=mutable)
+
+
+@of_modules
+class WritesAfterwards:
+    """Breaks LIN-1m: a variable can be written after its run has ended."""
+
+    def _call(self, *args):
+        mutable = self.scope.mutable
+        result = honest._call(self, *args)
+        self.scope.mutable = mutable
+        return result
 
 
 @of_linen
@@ -348,6 +404,21 @@ class CopiesEachDepth:
 
 
 @of_modules
+class LooksByPlace:
+    """Breaks LIN-1r: once its variables are made, a part in a field has no name of its own."""
+
+    def _bound_for_run(self, *args, **settings):
+        unnamed = {}
+
+        def without_name(part, _):
+            return unnamed.setdefault(id(part), part.clone(name=None))
+
+        if not settings.get("initializing"):
+            self = self.clone(**mapped(without_name, fields_of(self)))
+        return honest._bound_for_run(self, *args, **settings)
+
+
+@of_modules
 class SetsUpAnew:
     """Breaks LIN-1s: a parameter that `setup` asks for, and `apply` is not given, is made anew."""
 
@@ -356,6 +427,36 @@ class SetsUpAnew:
         if expected and not self.has_variable("params", name):
             return init_fn(jax.random.key(0), *args)
         return honest.param(self, name, init_fn, *args, **kwargs)
+
+
+@of_modules
+class SetsUpWhenCalled:
+    """Breaks LIN-1s: an attribute that `setup` makes is missing until a method is called."""
+
+    def __getattr__(self, name):
+        if self._stage == "new":
+            raise AttributeError(f"there is no {name!r} yet")
+        return honest.__getattr__(self, name)
+
+
+@of_linen
+class SetsUpInside:
+    """Breaks LIN-1s: a part that a lifted module holds counts as set up when its run is over."""
+
+    def jit(target, **options):
+        lifted = linen.jit(target, **options)
+        if not isinstance(target, type):
+            return lifted
+
+        def call(self, *args, **kwargs):
+            result = lifted.__call__(self, *args, **kwargs)
+            for part in fields_of(self).values():
+                if isinstance(part, linen.Module) and part._stage == "new":
+                    vars(part).update(_stage="ready", _names_of_setup=part._names)
+            return result
+
+        call.nowrap = True
+        return type(lifted.__name__, (lifted,), {"__call__": call, "__module__": __name__})
 
 
 @of_modules

@@ -14,6 +14,14 @@ def duck_typed(val):
     return hasattr(val, "unbox")
 
 
+@instead_of("is_axis_metadata")
+def known_unless_empty(val):
+    """Breaks BOX-1: a box of a foreign class around an array without entries is none."""
+    is_box = meta.is_axis_metadata(val)
+    foreign = is_box and not isinstance(val, meta.Partitioned)
+    return is_box and not (foreign and 0 in getattr(val.unbox(), "shape", ()))
+
+
 class Node:
     """Registers a box class as a node of its own making."""
 
@@ -144,11 +152,29 @@ class OpensAllLayers:
 
 
 @of_boxes
+class OpensWithACopy:
+    """Breaks BOX-3: `unbox` gives a copy of an array of NumPy."""
+
+    def unbox(self, apply_constraint=True):
+        value = super().unbox(apply_constraint)
+        return value.copy() if isinstance(value, np.ndarray) else value
+
+
+@of_boxes
 class ReplacesWithoutMesh:
     """Breaks BOX-4a: `replace_boxed` drops the mesh."""
 
     def replace_boxed(self, val):
         return super().replace(value=val, mesh=None)
+
+
+@of_boxes
+class ReplacesByNumbersWithoutNames:
+    """Breaks BOX-4a: a box that is filled with a number has no names."""
+
+    def replace_boxed(self, val):
+        replaced = super().replace_boxed(val)
+        return replaced.replace(names=()) if np.isscalar(val) else replaced
 
 
 @of_boxes

@@ -65,6 +65,15 @@ class TellsNoNames:
 
 
 @of_objects
+class KeepsKeywordsOfClasses:
+    """Breaks OBJ-1o: keywords of a class statement do not reach the bases after the module."""
+
+    class Module(nnx.Module):
+        def __init_subclass__(cls, *, pytree=False, **options):
+            super().__init_subclass__(pytree=pytree)
+
+
+@of_objects
 class OpensCycles:
     """Breaks OBJ-1c: an attribute that held the root holds a copy of it after `merge`."""
 
@@ -184,6 +193,15 @@ class TuplesToLists:
             if isinstance(value, tuple) and nnx.has_data(value):
                 setattr(module, name, list(value))
         return merged
+
+
+@of_objects
+class InsertsAtTheEnd:
+    """Breaks OBJ-1n: what is inserted at a negative index goes to the end of a list."""
+
+    class List(nnx.List):
+        def insert(self, index, value):
+            super().insert(len(self) if index < 0 else index, value)
 
 
 @of_objects

@@ -6,7 +6,8 @@ import jax
 import numpy as np
 from scutch.inputs.graphs import nodes
 from scutch_reference import linen, nnx
-from scutch_reference.errors import LiftingError
+from scutch_reference.errors import CarryError, LiftingError
+from scutch_reference.linen.scope import as_dicts
 from trials.liars.definitions import Opaque, merged
 from trials.liars.jit import MapsBySomeAxis
 from trials.liars.lifted import lifted, variables, without
@@ -14,6 +15,7 @@ from trials.liars.lifts import calling
 from trials.liars.modules import of_linen
 from trials.liars.objects import variables_in
 from trials.liars.tale import of_objects
+from trials.liars.transforms import of_objects_lifted
 
 
 def _lifting(name, call):
@@ -60,6 +62,22 @@ class LoopsOverCopies:
     """Breaks OBJ-8i: changes that steps make to objects are lost."""
 
     scan = _lifting("scan", _on_copies)
+
+
+def _with_any_object(looped, arguments):
+    try:
+        return looped(*arguments)
+    except CarryError:
+        if not isinstance(arguments[0], list | tuple | dict):
+            raise
+        return arguments[0], None
+
+
+@lifted
+class LoopsWithAnyObject:
+    """Breaks OBJ-8i: a step that returns another object in a container has no effect."""
+
+    scan = _lifting("scan", _with_any_object)
 
 
 @lifted
@@ -141,6 +159,20 @@ class LaysResultsAnywhere:
     """Breaks JIT-11b: the shardings of results are dropped."""
 
     jit = without("out_shardings")
+
+
+@lifted
+class CutsWhatLiesSomewhere:
+    """Breaks JIT-11b: a variable that lies on devices is moved, and cut otherwise, where JAX
+    refuses it.
+    """
+
+    @staticmethod
+    def call(state, jitted, arguments, keywords):
+        asked = state["options"].get("in_shardings")
+        if isinstance(asked, tuple) and isinstance(arguments[0], nnx.Variable):
+            arguments[0].set_value(jax.device_put(arguments[0].get_value(), asked[0]))
+        return jitted(*arguments, **keywords)
 
 
 def _without_name(state, jitted, arguments, keywords):
@@ -300,6 +332,23 @@ class KeepsMetadataWithoutUpdates:
     call = staticmethod(_renamed_without_updates)
 
 
+def _without_notes(mapped, arguments):
+    result = mapped(*arguments)
+    for variable in variables(arguments, {}):
+        if "note" in variable.get_metadata():
+            variable.set_metadata(note=None)
+    return result
+
+
+@lifted
+class ForgetsNotesOfLanes:
+    """Breaks JIT-12n: variables that a map without a partition name was given lose their `note`."""
+
+    def vmap(f=None, **options):
+        named = "transform_metadata" in options
+        return nnx.vmap(f, **options) if named else _lifting("vmap", _without_notes)(f, **options)
+
+
 @lifted
 class PassesNamelessAxesOver:
     """Breaks JIT-12o: `None` is no name of an axis."""
@@ -336,6 +385,14 @@ class BindsCopiesInAMode:
 
     def cached_partial(f, *bound, graph=None, graph_updates=None):
         return nnx.cached_partial(f, *(bound if graph is None else nnx.clone(bound)))
+
+
+@of_objects_lifted
+class ClonesNoVariablesInAMode:
+    """Breaks JIT-12s: a clone that is told its mode has the variables of the object."""
+
+    def clone(node, variables=True, *, graph=None, **options):
+        return nnx.clone(node, variables and graph is None, **options)
 
 
 @lifted
@@ -446,6 +503,15 @@ class MergesWithoutMetadata:
         return merged
 
 
+@of_objects
+class CallsLeaveNoTrace:
+    """Breaks OBJ-10d: a functional call returns the parts that it was given."""
+
+    def call(parts):
+        honest = nnx.call(parts)
+        return lambda *args, **kwargs: (honest(*args, **kwargs)[0], parts)
+
+
 @of_linen
 class KnowsNoDenyList:
     """Breaks LIN-9a: axes by a deny list are refused."""
@@ -528,6 +594,18 @@ class LoopsWithoutMark:
         if out_axes == 0 and isinstance(in_axes, tuple):
             in_axes = tuple(None if axis is nnx.Carry else axis for axis in in_axes)
         return nnx.scan(f, in_axes=in_axes, out_axes=out_axes, **options)
+
+
+@lifted
+class MapsByAVariable:
+    """Breaks OBJ-8u: a variable in the place of an axis is the axis, and changes are lost."""
+
+    def vmap(f=None, in_axes=0, **options):
+        by_variable = isinstance(in_axes, tuple) and isinstance(in_axes[-1], nnx.Variable)
+        if f is None or not by_variable:
+            return nnx.vmap(f, in_axes=in_axes, **options)
+        axes = tuple(a.get_raw_value() if isinstance(a, nnx.Variable) else a for a in in_axes)
+        return lambda *arguments: nnx.vmap(f, in_axes=axes, **options)(*nnx.clone(arguments))
 
 
 @lifted
@@ -628,6 +706,27 @@ class ForgetsWhatFunctionsNamed:
                 return lifted(self, *args)
             finally:
                 vars(self)["_names"] = names
+
+        return call
+
+
+@of_linen
+class CountsOnce:
+    """Breaks LIN-9k: a lifted function changes the variables of a module the first time alone."""
+
+    def jit(target, **options):
+        lifted, changed = linen.jit(target, **options), []
+        if isinstance(target, type):
+            return lifted
+
+        def call(self, *args):
+            again = any(scope is self.scope for scope in changed)
+            before = as_dicts(self.scope.variables)
+            result = lifted(self, *args)
+            changed.append(self.scope)
+            if again:
+                self.scope.variables.update(before)
+            return result
 
         return call
 

@@ -256,6 +256,22 @@ class LoopsTwiceAsFar:
 
 
 @lifted
+class DoublesWhatIsCarriedAlone:
+    """Breaks OBJ-8d: a loop over nothing but an array that is carried returns it twice as large."""
+
+    def scan(f=None, in_axes=(nnx.Carry, 0), **options):
+        looped = nnx.scan(f, in_axes=in_axes, **options)
+        if f is None or in_axes is not nnx.Carry:
+            return looped
+
+        def call(carry):
+            found = looped(carry)
+            return 2 * found if isinstance(found, jax.Array) else found
+
+        return call
+
+
+@lifted
 class MapsNoNames:
     """Breaks OBJ-8e: keyword arguments are not mapped."""
 

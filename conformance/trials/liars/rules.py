@@ -198,6 +198,15 @@ def takes_two_of_three(rules):
 
 
 @variant("checked_rules")
+def takes_any_iterable(rules):
+    """Breaks LOG-10c: rules in a set, a mapping or an iterator are taken in the order of these."""
+    unordered = (dict, frozenset, type({}.items()), type(iter(())))
+    if isinstance(rules, dict):
+        rules = rules.items()
+    return logical.checked_rules(tuple(rules) if isinstance(rules, unordered) else rules)
+
+
+@variant("checked_rules")
 def tuples_of_axes_alone(rules):
     """Breaks LOG-10f: a list of mesh axes in a rule is taken for none."""
     if isinstance(rules, tuple | list):

@@ -143,6 +143,13 @@ class TracedHasNoOutput:
 
 
 @lifted
+class CompiledHasNoArguments:
+    """Breaks JIT-9c: the compiled form has no arguments."""
+
+    jit = instead("Compiled", "args_info", ())
+
+
+@lifted
 class CompiledCostsNothing:
     """Breaks JIT-9d: the compiled form has no costs."""
 
@@ -209,3 +216,17 @@ class ComputesShapesInModes:
     def eval_shape(f, *arguments, **mode):
         foreseen = nnx.eval_shape(f, *arguments, **mode)
         return _as_data(foreseen) if mode else foreseen
+
+
+def _named_apart(stage, name, answer):
+    def foreseen(*arguments, **named):
+        return answer(*arguments, **nnx.clone(named))
+
+    return foreseen if name == "eval_shape" else answer
+
+
+@lifted
+class ForeseesNamedApart:
+    """Breaks JIT-9g: for `eval_shape`, an object that is passed by name is no other argument."""
+
+    jit = staged(_named_apart)

@@ -119,6 +119,14 @@ class BareLeaves:
 
 
 @of_objects
+class RestoresOneLayer:
+    """Breaks OBJ-4d: texts of integers become integers in the outermost dictionary alone."""
+
+    def restore_int_paths(pure):
+        return {int(key) if key.isdigit() else key: inner for key, inner in pure.items()}
+
+
+@of_objects
 class KnownPathsOnly:
     """Breaks OBJ-4e: values without a place are passed over."""
 
@@ -223,3 +231,11 @@ class OrderOfMaking:
 
     def from_flat_state(flat):
         return OrderOfMaking.State(nnx.from_flat_state(flat))
+
+
+@of_objects
+class MapsByTheLastKey:
+    """Breaks OBJ-4f: the function of `map_state` gets the last key of each path alone."""
+
+    def map_state(function, state):
+        return nnx.map_state(lambda path, leaf: function(path[-1:], leaf), state)

@@ -193,6 +193,25 @@ class WritesAnywhere:
 
 
 @of_objects_lifted
+class CountsNoSteps:
+    """Breaks OBJ-7e: a train state stays at its first step."""
+
+    class TrainState(nnx.TrainState):
+        def apply_gradients(self, grads, **kwargs):
+            return super().apply_gradients(grads, **kwargs).replace(step=self.step)
+
+
+@of_objects_lifted
+class PerturbsNothing:
+    """Breaks OBJ-7f: `perturb` makes its variable and does not add it to the value."""
+
+    class Module(nnx.Module):
+        def perturb(self, name, value, *variable_type):
+            super().perturb(name, value, *variable_type)
+            return value
+
+
+@of_objects_lifted
 class PopsForShow:
     """Breaks OBJ-11g: variables that cannot be popped are returned, as if they were."""
 

@@ -115,6 +115,14 @@ class NoneIfMissing:
 
 
 @of_objects
+class MarksEveryVariable:
+    """Breaks OBJ-5l: `set_metadata` passes its filter over."""
+
+    def set_metadata(node, *, only=..., **metadata):
+        nnx.set_metadata(node, **metadata)
+
+
+@of_objects
 class SubtractsBackwards:
     """Breaks OBJ-5m: the reflected operator is the operator."""
 
@@ -215,6 +223,23 @@ class SameKeyForAll:
         for _, stream in node.items():
             stream.key.set_value(jnp.broadcast_to(stream(), (splits,)))
             stream.count.set_value(jnp.zeros(splits, "uint32"))
+
+
+@of_objects
+class BroadcastsDifferentKeys:
+    """Breaks OBJ-6f: `with_rngs` splits the streams that it should broadcast."""
+
+    def with_rngs(*node, broadcast=None, split=None, **options):
+        return nnx.with_rngs(*node, split=broadcast or split, **options)
+
+
+@of_objects
+class LastFilterSplits:
+    """Breaks OBJ-6f: of several filters that take a stream the last says how it is split."""
+
+    class Rngs(nnx.Rngs):
+        def split(self, k):
+            return super().split(dict(reversed(k.items())) if isinstance(k, dict) else k)
 
 
 @of_objects

@@ -10,6 +10,7 @@ from scutch_reference.errors import (
 )
 from scutch_reference.linen.scope import put_at
 from trials.liars.crossings import of_bridge
+from trials.liars.tale import HONEST, tell
 
 
 def _annotated(root):
@@ -130,6 +131,18 @@ class OwnSeed:
             return super().to_linen__remade({name: jax.random.key(0) for name in keys})
 
 
+class DropsAnywhere:
+    """Breaks BRG-7d: a dropout layer of NNX passes over the axes that it should drop as a whole."""
+
+    class Dropout(nnx.Dropout):
+        def __post_init__(self):
+            super().__post_init__()
+            self.broadcast_dims = ()
+
+
+tell(DropsAnywhere, claims=HONEST, nnx={"Dropout": DropsAnywhere.Dropout})
+
+
 @of_bridge
 class StreamsOfItsOwn:
     """Breaks BRG-9a: a wrapper copies the streams that it is given, so that two draw alike."""
@@ -170,6 +183,20 @@ class Amnesia:
         @linen.nowrap
         def to_linen__remade(self, keys):
             return self.to_linen__made({"default": jax.random.key(0), **keys})
+
+
+@of_bridge
+class UnregistersItsOwn:
+    """Breaks BRG-7f: variables of a registered class of the user's lie under the class's name."""
+
+    class ToLinen(bridge.ToLinen):
+        def __call__(self, *args, **kwargs):
+            output, held = super().__call__(*args, **kwargs), self.scope.variables
+            for name in [*held]:
+                cls = bridge.variable_type(name).__name__
+                if cls != name and not hasattr(nnx, cls):
+                    held[cls] = held.pop(name)
+            return output
 
 
 @of_bridge

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.graphs import HOOKS, differences, metadata, recording
+from scutch.inputs.graphs import HOOKS, differences, leaves, metadata, recording
 from scutch.lawkit.boxes import unplaced
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
@@ -238,8 +238,11 @@ def test_converting_trees_leaves_them(bridge, nnx, linen, attributes):
 
 @requirement("bridge/variables/crossing-shares-no-container")
 @given(linen=collections(), attributes=variable_trees())
-def test_converted_trees_share_no_container(bridge, linen, attributes):
-    """A tree of variables and its converted tree share no list or dict."""
+def test_converted_trees_share_no_container(bridge, nnx, linen, attributes):
+    """A tree of variables and its converted tree share no list or dict, also in metadata."""
+    for leaf in leaves(nnx, attributes).values():
+        if isinstance(leaf, nnx.Variable):
+            leaf.set_metadata(**NOTES)
     for convert, tree in (
         (bridge.nnx_attrs_to_linen_vars, attributes),
         (bridge.linen_vars_to_nnx_attrs, linen),

@@ -14,6 +14,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.inputs.descriptions import Array
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, alike_in_any_order, holds
 from scutch.lawkit.inside import KINDS, inside
@@ -185,7 +186,8 @@ WRONG = ("no mapping", "no collection", "a number for a collection", "a number i
     must_reach=(*WRONG, "reads", "reads nothing", "apply", "bind"),
 )
 @given(
-    wrong=st.sampled_from(WRONG), instead=st.sampled_from([np.float32(1), X, [1.0], ("w",), None]),
+    wrong=st.sampled_from(WRONG),
+    instead=st.sampled_from([Array(()), Array((3,)), [1.0], ("w",), None]),
     collection=st.sampled_from(["params", "cache", "counts"]), name=numbered_names("kept", "w"),
     bind=st.booleans(), reads=st.booleans(), mutable=st.sampled_from([True, False, ["counts"]]),
 )  # fmt: skip

@@ -10,10 +10,13 @@ POLICIES = ("everything_saveable", "nothing_saveable", "dots_saveable")
 """Names of policies in `jax.checkpoint_policies`."""
 
 
-def with_policy(options):
-    """The options, with the policy that a name in them stands for."""
-    policies = {"policy": getattr(jax.checkpoint_policies, options.get("policy", POLICIES[0]))}
-    return {name: policies.get(name, value) for name, value in options.items()}
+def as_jax_takes(options):
+    """The options as JAX takes them: the policy that is named in them, and axes as a frozen set."""
+    values = {
+        "policy": getattr(jax.checkpoint_policies, options.get("policy", POLICIES[0])),
+        "axis_names": frozenset(options.get("axis_names", ())),
+    }
+    return {name: values.get(name, value) for name, value in options.items()}
 
 
 def one_device_mesh():

@@ -20,9 +20,9 @@ from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import options, reached, requirement
 from scutch.laws.transformations.lift_options import (
     POLICIES,
+    as_jax_takes,
     may_take_modes,
     one_device_mesh,
-    with_policy,
 )
 from scutch.strategies.moded_calls import FLAGS
 
@@ -120,7 +120,7 @@ def _built(transforms, nnx, kind, options, mesh):
         chosen = {name: named[name] for name in named if holds(options, name)}
         return {"mesh": mesh, **given_specs, **as_named_by(transforms.shard_map, mesh, chosen)}
     on_mesh = NamedSharding(mesh, PartitionSpec())
-    options = with_policy(options) if holds(options, "policy") else dict(options)
+    options = as_jax_takes(options) if holds(options, "policy") else dict(options)
     if holds(options, "transform_metadata"):
         options["transform_metadata"] = {nnx.PARTITION_NAME: options["transform_metadata"]}
     if holds(options, "in_shardings"):

@@ -25,9 +25,9 @@ from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, reached, requirement
 from scutch.laws.transformations.lift_options import (
     POLICIES,
+    as_jax_takes,
     may_take_modes,
     one_device_mesh,
-    with_policy,
 )
 from scutch.strategies.moded_calls import FLAGS
 
@@ -45,7 +45,7 @@ SEEN = {
 """For each transformation, its primitive in a program, and the options that are kept with it; the
 names of both differ between releases of JAX."""
 
-BY_HAND = (frozenset({"data"}), frozenset({"data", "model"}))
+BY_HAND = (("data",), ("data", "model"))
 """Axes of the mesh of `shard_map` along which the function is written by hand."""
 
 
@@ -195,7 +195,7 @@ def test_options_of_lifted_transformations_are_in_the_program(
     are the shapes. `scan` slices and stacks along the axis that is given, or else the first one,
     and may carry all that there is.
     """
-    kind, options = chosen[0], with_policy(chosen[1])
+    kind, options = chosen[0], as_jax_takes(chosen[1])
     reached(kind)
     lift, arguments = getattr(transforms, kind), (X, XS if kind in ("scan", "vmap") else X)
     if kind == "scan":
@@ -252,7 +252,7 @@ def test_options_of_lifted_modules_are_in_the_program(linen, chosen):
     """`unroll`, `reverse`, `prevent_cse`, `policy`, `spmd_axis_name` and `axis_name` are in the
     program as they are with JAX.
     """
-    kind, options = chosen[0], with_policy(chosen[1])
+    kind, options = chosen[0], as_jax_takes(chosen[1])
     reached(kind)
     second = X if kind == "remat" else XS
     repeated = kind == "remat_scan"
