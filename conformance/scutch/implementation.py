@@ -111,13 +111,26 @@ class Implementation:
     known: str = ""
 
     def __post_init__(self) -> None:
-        """Give a capability that is claimed in part an empty namespace for each unclaimed need."""
+        """Give each capability that the claims need, and are without, an empty namespace.
+
+        A namespace without a hash of its own by identity, such as a `SimpleNamespace`, is put into
+        a `Namespace`: the classes that laws make of a namespace are kept by its hash.
+        """
+        needed = {
+            need for capability in CAPABILITIES
+            if self._claimed(capability) != NAMES[capability]  # it is claimed in part
+            for need in NEEDS.get(capability, ())
+        }  # fmt: skip
         for capability in CAPABILITIES:
-            in_part = self._claimed(capability) != NAMES[capability]
-            for need in NEEDS.get(capability, ()) if in_part else ():
-                if getattr(self, need) is None:
-                    empty = Namespace(f"{self.name} {self.version}: {need}", names=())
-                    object.__setattr__(self, need, empty)
+            space = getattr(self, capability)
+            titled = functools.partial(Namespace, f"{self.name} {self.version}: {capability}")
+            if space is None and capability in needed:
+                object.__setattr__(self, capability, titled(names=()))
+            elif getattr(type(space), "__hash__", None) not in (
+                object.__hash__,
+                type(None).__hash__,
+            ):
+                object.__setattr__(self, capability, titled(space))
 
     def need(self, option: str) -> None:
         """Leave a law that needs an option which is not claimed.
@@ -151,8 +164,9 @@ class Implementation:
         offers = []
         for name in self.claims:
             space = getattr(self, name)
-            parted = isinstance(space, Namespace)
-            names, lacks = (space.names, space.lacks) if parted else (None, ())
+            names, lacks = (
+                (space.names, space.lacks) if isinstance(space, Namespace) else (None, ())
+            )
             told = name if names is None else f"{name}: {', '.join(names)}"
             offers.append(f"{told} without {', '.join(lacks)}" if lacks else told)
         return tuple(offers)
@@ -170,12 +184,12 @@ class Implementation:
 
     def missing(self) -> dict[str, list[str]]:
         """Names that a claimed capability lacks, by capability."""
-        lacks = {
-            capability: sorted(n for n in self._claimed(capability) if not hasattr(space, n))
+        return {
+            capability: names
             for capability in self.claims
             for space in [getattr(self, capability)]
+            if (names := sorted(n for n in self._claimed(capability) if not hasattr(space, n)))
         }
-        return {capability: names for capability, names in lacks.items() if names}
 
     def _claimed(self, capability: str) -> Iterable[str]:
         space = getattr(self, capability)

@@ -21,7 +21,7 @@ from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
 from scutch.loading import check
 from scutch.namespaces import Namespace, Unclaimed, UnclaimedOption
-from scutch_reference import logical
+from scutch_reference import logical, meta, nnx
 
 
 def part(*names, **own):
@@ -47,6 +47,22 @@ def test_a_library_is_judged_by_the_laws_of_the_names_that_it_has():
     assert passed >= {"metadata/logical-rules/first-free-rule-wins"}, found
     unclaimed = {reason for verdict, reason in found.values() if verdict == "unclaimed"}
     assert all(reason.startswith("does not claim ") for reason in unclaimed), unclaimed
+
+
+def test_a_namespace_that_cannot_be_hashed_is_judged_by_what_it_does():
+    """A user's adapter of right functions in `SimpleNamespace`s was convicted of its namespaces."""
+
+    def names_of(module):
+        return SimpleNamespace(**{name: getattr(module, name) for name in dir(module)})
+
+    spaces = {"meta": meta, "logical": logical, "nnx": nnx, "transforms": nnx}
+    right = Implementation("right", "1", **{name: names_of(its) for name, its in spaces.items()})
+    identifiers = [
+        "objects/graphs/merge-undoes-split",
+        "transformations/nothing-lost/jit-of-objects",
+    ]
+    found = verdicts(check(right, "right.py"), identifiers)
+    assert {verdict for verdict, _ in found.values()} == {"passed"}, found
 
 
 def test_a_part_that_is_broken_is_convicted():

@@ -1,6 +1,8 @@
 """Lies about boxes as pytree nodes and their values: BOX-1 to BOX-4, BOX-10 and BOX-22."""
 
 import copy
+import dataclasses
+from typing import Any
 
 import jax
 import numpy as np
@@ -29,7 +31,13 @@ class Node:
         if not issubclass(cls, struct.Node):
             return  # the lie, and not yet the box class that tells it
         super(struct.Node, cls).__init_subclass__(**kwargs)
-        jax.tree_util.register_pytree_node(cls, cls.flatten, cls.unflatten)
+        keys = jax.tree_util.GetAttrKey("value"), jax.tree_util.GetAttrKey("names")
+
+        def with_keys(box):
+            children, static = box.flatten()
+            return tuple(zip(keys, children, strict=False)), static
+
+        jax.tree_util.register_pytree_with_keys(cls, with_keys, cls.unflatten, cls.flatten)
 
     def flatten(self):
         return (self.value,), tuple(sorted((n, v) for n, v in vars(self).items() if n != "value"))
@@ -47,6 +55,16 @@ class NamesAreLeaves(Node):
 
     def flatten(self):
         return (self.value, self.names), Node.flatten(self)[1]
+
+
+@of_boxes
+class NumberedLeaves(Node):
+    """Breaks BOX-2a: a box is registered without keys, so that its leaf has a number for a path."""
+
+    def __init_subclass__(cls, **kwargs):
+        if issubclass(cls, struct.Node):
+            super(struct.Node, cls).__init_subclass__(**kwargs)
+            jax.tree_util.register_pytree_node(cls, cls.flatten, cls.unflatten)
 
 
 @of_boxes
@@ -96,6 +114,31 @@ class MeshIsNoStructure(Forgetful):
     """Breaks BOX-2h: boxes on different meshes have equal tree structures."""
 
     forgotten = "mesh"
+
+
+@dataclasses.dataclass(frozen=True)
+class Typeless:
+    """A mesh, or none, that compares without the types of its axes."""
+
+    mesh: Any = dataclasses.field(compare=False)
+    parts: Any
+
+
+@of_boxes
+class AxisTypesAreNoStructure(Node):
+    """Breaks BOX-2h: meshes that differ in the types of their axes alone are one in structures."""
+
+    def flatten(self):
+        children, static = Node.flatten(self)
+        mesh = self.mesh
+        parts = mesh and (mesh.axis_names, mesh.devices.shape, tuple(mesh.devices.flat))
+        held = {**dict(static), "mesh": Typeless(mesh, parts)}
+        return children, tuple(sorted(held.items()))
+
+    @classmethod
+    def unflatten(cls, static, children):
+        held = dict(static)
+        return super().unflatten({**held, "mesh": held["mesh"].mesh}, children)
 
 
 @of_boxes

@@ -1,6 +1,8 @@
 """Lies of filters and states: OBJ-3 and OBJ-4."""
 
 import copy
+import functools
+import operator
 from types import EllipsisType
 
 import jax
@@ -124,6 +126,17 @@ class RestoresOneLayer:
 
     def restore_int_paths(pure):
         return {int(key) if key.isdigit() else key: inner for key, inner in pure.items()}
+
+
+@of_objects
+class DigitsAreNumbers:
+    """Breaks OBJ-4d: each text of digits in a pure dictionary is taken for a number."""
+
+    def replace_by_pure_dict(state, pure):
+        for (*outer, key), value in nnx.to_flat_state(nnx.restore_int_paths(pure)):
+            part = functools.reduce(operator.getitem, outer, state)
+            leaf = part[key]
+            part[key] = leaf.replace(value) if isinstance(leaf, nnx.Variable) else value
 
 
 @of_objects

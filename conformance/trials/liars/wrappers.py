@@ -42,7 +42,7 @@ class OtherKeys:
 
 @of_bridge
 class Flat:
-    """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the variables of a wrapper."""
+    """Breaks BRG-7b: no gradient reaches the variables of a wrapper."""
 
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, **kwargs):
@@ -51,7 +51,7 @@ class Flat:
 
 @of_bridge
 class FlatCollections:
-    """Breaks BRG-7b, BRG-7j and BRG-7k: no gradient reaches the collections of a wrapper."""
+    """Breaks BRG-7b: no gradient reaches the collections of a wrapper."""
 
     class ToLinen(bridge.ToLinen):
         def __call__(self, *args, **kwargs):

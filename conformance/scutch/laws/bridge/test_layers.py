@@ -16,8 +16,11 @@ from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.placement import assert_placed, entries
 from scutch.lawkit.tolerances import CALLS, MODELS, near
+from scutch.laws.linen.explicit_axes import assert_computes_as_jax, on_mesh, sharded_input
 from scutch.laws.linen.products import PRECISIONS, negative_product, products
+from scutch.strategies import logical_placements
 
 seeds = st.integers(0, 99)
 SIZES = (5, 3, 4)
@@ -254,3 +257,74 @@ def test_dropout_of_nnx_drops_whole_axes(nnx, bridge, rate, seed, along, off, wh
     again = np.asarray(layer(x, **options))
     assert along or not np.array_equal(found, again)
     refused(lambda: nnx.Dropout(rate)(x))
+
+
+SHARDED = {
+    "Linear": lambda nnx, size, rngs: nnx.Linear(size, 3, rngs=rngs),
+    "LinearGeneral": lambda nnx, size, rngs: nnx.LinearGeneral(size, (3, 2), rngs=rngs),
+    "LayerNorm": lambda nnx, size, rngs: nnx.LayerNorm(size, rngs=rngs),
+    "Embed": lambda nnx, size, rngs: nnx.Embed(4, 3, rngs=rngs),
+}
+"""Layers of NNX by the size of the last axis of their inputs."""
+
+
+def _formula(nnx, kind, layer):
+    """The computation of a layer of NNX in plain JAX."""
+    held = nnx.to_pure_dict(nnx.state(layer))
+    if kind == "Embed":
+        return lambda x: jnp.take(held["embedding"], x, axis=0)
+    if kind == "LayerNorm":
+        return lambda x: held["scale"] * _normalized(x) + held["bias"]
+    return lambda x: jnp.tensordot(x, held["kernel"], 1) + held["bias"]
+
+
+def _normalized(x):
+    """An array with mean 0 and variance 1 along its last axis."""
+    return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)
+
+
+@requirement(
+    "bridge/wrappers/tolinen-equals-module", must_reach=(*SHARDED, "jitted", "eager", "sharded")
+)
+@costly
+@given(
+    placed=logical_placements(explicit=True), kind=st.sampled_from(list(SHARDED)), seed=seeds,
+    jitted=st.booleans(),
+)  # fmt: skip
+def test_a_layer_of_nnx_computes_its_formula_of_a_sharded_array(nnx, placed, kind, seed, jitted):
+    """`Linear`, `LinearGeneral`, `LayerNorm` and `Embed` of an array that is sharded over
+    `Explicit` mesh axes have the outputs that they have on one device, laid out as plain JAX lays
+    out the formula. What plain JAX refuses may be refused.
+    """
+    x, sharding = sharded_input(placed)
+    said = {kind: True, "jitted": jitted, "eager": not jitted, "sharded": entries(sharding.spec)}
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
+    layer = SHARDED[kind](nnx, x.shape[-1], nnx.Rngs(seed))
+    given_x = x.astype("int32") % 4 if kind == "Embed" else x
+    assert_computes_as_jax(layer, _formula(nnx, kind, layer), given_x, sharding, jitted)
+
+
+@requirement(
+    "bridge/wrappers/streams-follow-seeds",
+    must_reach=("jitted", "eager", "sharded", "along an axis"),
+)
+@costly
+@given(
+    placed=logical_placements(explicit=True), rate=st.sampled_from([0.5, 0.75]), seed=seeds,
+    along=st.sampled_from([(), (), (0,), (-1,)]), jitted=st.booleans(),
+)  # fmt: skip
+def test_dropout_of_nnx_drops_the_same_of_a_sharded_array(nnx, placed, rate, seed, along, jitted):
+    """`nnx.Dropout` of an array that is sharded over `Explicit` mesh axes drops the entries that it
+    drops of the array on one device, by streams of the same seed; the result lies as the array.
+    """
+    x, sharding = sharded_input(placed)
+    said = {"jitted": jitted, "eager": not jitted, "sharded": entries(sharding.spec),
+            "along an axis": along}  # fmt: skip
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
+
+    def drop(x):
+        return nnx.Dropout(rate, broadcast_dims=along, rngs=nnx.Rngs(seed))(x)
+
+    assert_placed(on_mesh(drop, x, sharding, jitted), drop(x), sharding)

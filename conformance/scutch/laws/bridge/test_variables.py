@@ -4,6 +4,8 @@ The oracle is the original variable: `to_nnx_var` and `to_linen_var` are inverse
 be converted by one of them; to *return*, by the other one afterwards.
 """
 
+import copy
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -240,9 +242,10 @@ def test_converting_trees_leaves_them(bridge, nnx, linen, attributes):
 @given(linen=collections(), attributes=variable_trees())
 def test_converted_trees_share_no_container(bridge, nnx, linen, attributes):
     """A tree of variables and its converted tree share no list or dict, also in metadata."""
-    for leaf in leaves(nnx, attributes).values():
-        if isinstance(leaf, nnx.Variable):
-            leaf.set_metadata(**NOTES)
+    noted = [x for x in leaves(nnx, attributes).values() if isinstance(x, nnx.Variable)]
+    for variable in noted:
+        variable.set_metadata(**NOTES)
+    notes = copy.deepcopy([*map(metadata, noted)])
     for convert, tree in (
         (bridge.nnx_attrs_to_linen_vars, attributes),
         (bridge.linen_vars_to_nnx_attrs, linen),
@@ -250,6 +253,9 @@ def test_converted_trees_share_no_container(bridge, nnx, linen, attributes):
         found = []
         if raised(lambda call=convert, tree=tree, found=found: found.append(call(tree))) is None:
             assert _apart(found[0], tree)
+            for each in [part for part in _containers(found[0]) if isinstance(part, list)]:
+                each.append("more")
+    assert alike([*map(metadata, noted)], notes)
 
 
 @requirement("bridge/variables/other-collection-is-refused")

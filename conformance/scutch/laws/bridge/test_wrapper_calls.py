@@ -137,18 +137,11 @@ def test_a_wrapped_nnx_module_does_not_start_anew(nnx, bridge, width, place, see
     refused(lambda: module.apply(lacking, X))
 
 
-@requirement(
-    "bridge/wrappers/tolinen-equals-module", must_reach=("new", "registered", "made by the call")
-)
-@given(
-    base=st.sampled_from(["Variable", "Param", "BatchStat"]), registered=st.booleans(),
-    made=st.booleans(), value=st.integers(-9, 9),
-)  # fmt: skip
-def test_variables_of_a_class_of_the_users_own_are_a_collection(
-    nnx, bridge, base, registered, made, value
-):
-    """Variables of a class of the user's own, registered or new, that a wrapped NNX module has, or
-    that its call makes, are in the collection with the name of their class, and are read from it.
+def _of_own_class(nnx, bridge, base, registered, made, value):
+    """An NNX module with a variable of a new class, which it changes in each call, wrapped.
+
+    Returns:
+      The Linen module, and the collection that the variable belongs to.
     """
     reached("registered" if registered else "new")
     kind = type(f"Own_{next(_numbers)}", (getattr(nnx, base),), {})
@@ -169,7 +162,43 @@ def test_variables_of_a_class_of_the_users_own_are_a_collection(
             self.held.set_value(self.held.get_value() + 1)
             return x * self.held.get_value()
 
-    module = bridge.ToLinen(Whole)
+    return bridge.ToLinen(Whole), name
+
+
+own_classes = {
+    "base": st.sampled_from(["Variable", "Param", "BatchStat"]), "registered": st.booleans(),
+    "value": st.integers(-9, 9),
+}  # fmt: skip
+
+
+@requirement("bridge/wrappers/tolinen-equals-module", must_reach=("new", "registered"))
+@given(**own_classes)
+def test_a_variable_of_a_class_of_the_users_own_is_in_its_collection(
+    nnx, bridge, base, registered, value
+):
+    """A variable of a class of the user's own, registered or new, that a wrapped NNX module has is
+    in the collection with the name of its class, and is read from it.
+    """
+    module, name = _of_own_class(nnx, bridge, base, registered, False, value)
+    variables = module.init(small_key(0), X)
+    start = np.asarray(variables[name]["held"])
+    assert alike(np.asarray(module.apply(variables, X)), X * (start + 1))
+    variables = {"params": {"scale": np.float32(1)}, name: {"held": np.float32(value)}}
+    assert alike(np.asarray(module.apply(variables, X)), X * (value + 1))
+
+
+@requirement(
+    "bridge/wrappers/tolinen-returns-collections",
+    must_reach=("new", "registered", "made by the call"),
+)
+@given(**own_classes, made=st.booleans())
+def test_variables_of_a_class_of_the_users_own_are_returned(
+    nnx, bridge, base, registered, value, made
+):
+    """Variables of a class of the user's own, registered or new, that a wrapped NNX module has, or
+    that its call makes, are returned, where they are mutable, with the values that it computed by.
+    """
+    module, name = _of_own_class(nnx, bridge, base, registered, made, value)
     variables = module.init(small_key(0), X)
     found, variables = module.apply(variables, X, mutable=[name])
     start = np.asarray(variables[name]["held"])

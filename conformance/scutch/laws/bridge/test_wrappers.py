@@ -198,23 +198,33 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
     assert not [each for each in told if each.category is UserWarning], f"it warns: {told}"
 
 
-@requirement("bridge/wrappers/tolinen-returns-collections", must_reach=("mutable", "not mutable"))
-@given(mutables=st.lists(st.sampled_from([False, ["batch_stats"], True]), min_size=1, max_size=3))
-def test_collections_that_a_wrapped_nnx_module_changes_are_returned(nnx, bridge, meta, mutables):
+@requirement(
+    "bridge/wrappers/tolinen-returns-collections",
+    must_reach=("mutable", "not mutable", COUNTING),
+)
+@given(
+    mutables=st.lists(st.sampled_from([False, ["batch_stats"], True]), min_size=1, max_size=3),
+    mode=st.sampled_from([COUNTING, COUNTING, PLAIN, NEGATED]), scale=scales, size=features,
+)  # fmt: skip
+def test_collections_that_a_wrapped_nnx_module_changes_are_returned(
+    nnx, bridge, meta, mutables, mode, scale, size
+):
     """Variables that a wrapped NNX module changes are returned by `apply` where they are mutable;
     the variables passed in stay as they were.
     """
-    module, layer = wrapped_layer(bridge, nnx), _object(nnx)
+    module, layer = wrapped_layer(bridge, nnx, size=size), _object(nnx, size)
     variables = module.init(small_key(0), X)
+    reached(mode)
     for mutable in mutables:
         reached("mutable" if mutable else "not mutable")
         before = jax.tree.map(np.array, variables)
-        found = module.apply(variables, X, mode=COUNTING, mutable=mutable)
+        found = module.apply(variables, X, scale, mode=mode, mutable=mutable)
         assert alike(jax.tree.map(np.array, variables), before)
         output, changed = found if mutable else (found, {})
-        assert_close(output, _object(nnx, 2, meta.unbox(variables))(X, mode=COUNTING), **CALLS)
+        expected = _object(nnx, size, meta.unbox(variables))(X, scale, mode=mode)
+        assert_close(output, expected, **CALLS)
         if mutable:
-            layer(X, mode=COUNTING)
+            layer(X, scale, mode=mode)
             variables = {**variables, **changed}
         assert_close(_typed(meta.unbox(variables)), variables_of(nnx, layer), **CALLS)
 

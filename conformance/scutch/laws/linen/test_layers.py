@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from scutch.inputs.keys import small_key
 from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import assume
-from scutch.lawkit.equality import alike, assert_close
+from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, near
+from scutch.laws.linen.explicit_axes import assert_computes_as_jax, sharded_input
 from scutch.laws.linen.products import PRECISIONS, negative_product, products
+from scutch.strategies import logical_placements
 
 SHAPES = ((3,), (2, 2), (0,), (1, 3), ())
 seeds = st.integers(0, 99)
@@ -143,6 +145,67 @@ def test_layers_compute_in_the_dtype_that_jax_promotes_to(
         assert_close(found, expected, **CALLS)
 
     compare_routes(by_module, by_formula, (x, *params), check)
+
+
+SHARDED = {
+    "Dense": (lambda linen: linen.Dense(3), lambda x, kernel, bias: x @ kernel + bias),
+    "DenseGeneral": (
+        lambda linen: linen.DenseGeneral((3, 2)),
+        lambda x, kernel, bias: jnp.tensordot(x, kernel, 1) + bias,
+    ),
+    "LayerNorm": (
+        lambda linen: linen.LayerNorm(),
+        lambda x, scale, bias: _normalized(x, scale, bias),
+    ),
+}
+"""Layers, and their formulas, that take arrays which are sharded over several devices."""
+
+
+@requirement("linen/layers/layers-compute-formulas", must_reach=(*SHARDED, "jitted", "eager"))
+@costly
+@given(
+    placed=logical_placements(explicit=True), layer=st.sampled_from(list(SHARDED)), seed=seeds,
+    jitted=st.booleans(),
+)  # fmt: skip
+def test_layers_compute_their_formulas_of_sharded_arrays(linen, placed, layer, seed, jitted):
+    """`Dense`, `DenseGeneral` and `LayerNorm` of an array that is sharded over `Explicit` mesh axes
+    have the outputs that they have on one device, laid out as plain JAX lays out the formula.
+    """
+    reached(layer)
+    reached("jitted" if jitted else "eager")
+    x, sharding = sharded_input(placed)
+    make, formula = SHARDED[layer]
+    module, draw = make(linen), np.random.default_rng(seed)
+    made = jax.eval_shape(lambda: module.init(jax.random.key(0), jnp.asarray(x)))["params"]
+    params = {name: draw.normal(size=its.shape).astype("float32") for name, its in made.items()}
+    ordered = [params[n] for n in ("kernel", "scale", "bias") if holds(params, n)]
+    assert_computes_as_jax(
+        lambda x: module.apply({"params": params}, x), lambda x: formula(x, *ordered),
+        x, sharding, jitted,
+    )  # fmt: skip
+
+
+@requirement("linen/layers/embedding-takes-rows", must_reach=("jitted", "eager"))
+@costly
+@given(
+    placed=logical_placements(explicit=True), rows=st.integers(2, 4), features=st.integers(1, 3),
+    jitted=st.booleans(),
+)  # fmt: skip
+def test_an_embedding_takes_rows_of_its_table_for_sharded_numbers(
+    linen, placed, rows, features, jitted
+):
+    """`Embed` of numbers that are sharded over `Explicit` mesh axes gives the rows that it gives on
+    one device. It may refuse the numbers where `jax.numpy.take` does so, too.
+    """
+    reached("jitted" if jitted else "eager")
+    x, sharding = sharded_input(placed)
+    table = np.arange(rows * features, dtype="float32").reshape(rows, features)
+    module = linen.Embed(rows, features)
+    assert_computes_as_jax(
+        lambda x: module.apply({"params": {"embedding": table}}, x),
+        lambda x: jnp.take(jnp.asarray(table), x, axis=0),
+        x.astype("int32") % rows, sharding, jitted,
+    )  # fmt: skip
 
 
 @requirement(

@@ -14,7 +14,10 @@ from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.placement import assert_placed, entries
 from scutch.lawkit.tolerances import CALLS, near
+from scutch.laws.linen.explicit_axes import on_mesh, sharded_input
+from scutch.strategies import logical_placements
 from scutch.strategies.names import numbered_names
 
 
@@ -45,6 +48,31 @@ def test_dropout_follows_its_key(linen, rate, seed, rows, raw):
     assert 0.5 * rate < 1 - kept.mean() < 0.5 + 0.5 * rate
     still = linen.Dropout(rate, deterministic=True).apply({}, x)
     assert np.array_equal(still, x)
+
+
+@requirement(
+    "linen/streams/dropout-follows-key", must_reach=("jitted", "eager", "sharded", "along an axis")
+)
+@costly
+@given(
+    placed=logical_placements(explicit=True), rate=st.sampled_from([0.5, 0.75]),
+    seed=st.integers(0, 9), along=st.sampled_from([(), (), (0,), (-1,)]), jitted=st.booleans(),
+)  # fmt: skip
+def test_dropout_of_a_sharded_array_drops_the_same(linen, placed, rate, seed, along, jitted):
+    """Dropout of an array that is sharded over `Explicit` mesh axes drops the entries that it drops
+    of the array on one device, and the result lies as the array does.
+    """
+    x, sharding = sharded_input(placed)
+    said = {"jitted": jitted, "eager": not jitted, "sharded": entries(sharding.spec),
+            "along an axis": along}  # fmt: skip
+    for name in [name for name, is_so in said.items() if is_so]:
+        reached(name)
+    layer = linen.Dropout(rate, broadcast_dims=along, deterministic=False)
+
+    def drop(x):
+        return layer.apply({}, x, rngs={"dropout": small_key(seed)})
+
+    assert_placed(on_mesh(drop, x, sharding, jitted), drop(x), sharding)
 
 
 @requirement("linen/streams/missing-stream-is-refused")

@@ -19,8 +19,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.inputs.descriptions import Mesh
-from scutch.lawkit.domain import assume
+from scutch.inputs.descriptions import Mesh, has_explicit_axes
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds, says_equal, says_unequal
 from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.strategies import (
@@ -157,6 +157,17 @@ def test_equality_follows_the_whole_content(subject, pair):
     answers = []  # to compare two arrays may be refused, as NumPy refuses to say yes or no
     raised(lambda: answers.append(says_equal(*arrays)))
     assert not any(answers), "arrays of other shapes"
+
+
+@requirement("metadata/box-equality/equality-compares-all-contents")
+@given(value=comparable, names=names, mesh=meshes())
+def test_boxes_are_unequal_where_the_types_of_mesh_axes_differ(subject, value, names, mesh):
+    """Two boxes that differ in the types of the axes of their meshes alone are unequal."""
+    if subject.owned or not has_explicit_axes():
+        not_available("types of mesh axes")
+    types = (jax.sharding.AxisType.Explicit,) * len(mesh.axis_names)
+    other = jax.sharding.Mesh(mesh.devices, mesh.axis_names, axis_types=types)
+    assert says_unequal(subject.make(value, names, mesh), subject.make(value, names, other))
 
 
 @requirement("metadata/box-equality/equality-compares-all-contents")

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.inputs.descriptions import has_explicit_axes
 from scutch.lawkit.boxes import emptied, names_of, outermost_boxes
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, assert_same_objects, says_equal, says_unequal
 from scutch.lawkit.marks import reached, requirement
 from scutch.strategies import (
@@ -23,6 +24,7 @@ from scutch.strategies import (
     box_trees,
     boxes,
     boxes_with_mesh,
+    meshes,
     nested_boxes,
     trees,
     values,
@@ -126,6 +128,61 @@ def test_structure_holds_the_mesh(subject, box, meshes):
     reached("equal" if equal else "unequal")
     structures = jax.tree_util.tree_structure(one), jax.tree_util.tree_structure(other)
     assert says_equal(structures[0], structures[1]) is equal
+
+
+def _explicit(mesh):
+    """The mesh, with `Explicit` axes."""
+    types = (jax.sharding.AxisType.Explicit,) * len(mesh.axis_names)
+    return jax.sharding.Mesh(mesh.devices, mesh.axis_names, axis_types=types)
+
+
+@requirement("metadata/box-nodes/structure-holds-the-mesh", must_reach=("the same", "others"))
+@given(box=boxes(arrays(max_rank=2)), mesh=meshes(), types=st.tuples(*2 * [st.booleans()]))
+def test_types_of_mesh_axes_are_part_of_the_structure(subject, box, mesh, types):
+    """Two boxes whose meshes have the same devices and names have equal tree structures exactly
+    when the axes have the same types, `Auto` or `Explicit`.
+    """
+    if subject.owned or not has_explicit_axes():
+        not_available("types of mesh axes")
+    same = types[0] is types[1]
+    reached("the same" if same else "others")
+    made = [
+        subject.make(box.unbox(), names_of(box), _explicit(mesh) if explicit else mesh)
+        for explicit in types
+    ]
+    assert says_equal(*map(jax.tree_util.tree_structure, made)) is same
+
+
+@requirement("metadata/box-nodes/unflattening-restores-the-box")
+@given(box=boxes(arrays(max_rank=2)), mesh=meshes())
+def test_unflattening_restores_the_types_of_mesh_axes(subject, box, mesh):
+    """A box with a mesh of `Explicit` axes that is flattened and unflattened has such a mesh."""
+    if subject.owned or not has_explicit_axes():
+        not_available("types of mesh axes")
+    made = subject.make(box.unbox(), names_of(box), _explicit(mesh))
+    leaves, structure = jax.tree_util.tree_flatten(made)
+    back = jax.tree_util.tree_unflatten(structure, leaves)
+    assert alike(tuple(back.mesh.axis_types), tuple(_explicit(mesh).axis_types))
+
+
+@requirement("metadata/box-nodes/leaves-are-the-value", must_reach=("in a tree", "moments"))
+@given(
+    box=boxes(arrays(dtypes=("float32",), max_rank=2)), key=st.sampled_from(["k", "kernel", 0, 1]),
+    where=st.sampled_from(["alone", "in a tree", "moments"]),
+)  # fmt: skip
+def test_the_leaf_of_a_box_has_the_key_path_of_its_field(subject, box, key, where):
+    """The key path of a boxed array ends in the field `value`, also in a tree, and in the moments
+    that an optimizer makes of it: masks and checkpoints find parameters by their paths.
+    """
+    if subject.owned:
+        not_available("key paths, which an owner's class may lack")
+    reached(where)
+    tree = box if where == "alone" else {"layers": [{key: box}]}
+    path = "" if where == "alone" else f"['layers'][0][{key!r}]"
+    if where == "moments":
+        tree = jax.tree_util.tree_map(np.zeros_like, tree)
+    found, _ = jax.tree_util.tree_flatten_with_path(tree)
+    assert alike([jax.tree_util.keystr(each) for each, _ in found], [f"{path}.value"])
 
 
 @requirement("metadata/box-nodes/tree-map-keeps-boxes", must_reach=("box",))

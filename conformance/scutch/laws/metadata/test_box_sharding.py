@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 from scutch.lawkit.boxes import names_of
-from scutch.lawkit.domain import assume
+from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import raised, reached, requirement
 from scutch.lawkit.placement import (
@@ -176,6 +176,17 @@ def test_the_mesh_of_a_box_constrains(meta, subject, placed):
     context.
     """
     _check_unboxed(meta, subject, placed, in_context(None))
+
+
+@requirement("metadata/box-constraints/own-mesh-places-the-array")
+@given(placed=placed_boxes(own_mesh=True, max_rank=2))
+def test_the_mesh_of_a_box_constrains_while_jit_is_disabled(meta, subject, placed):
+    """Under `jax.disable_jit()`, as one debugs, a box that holds a mesh unboxes to an array that is
+    sharded on it, too. There JAX's own constraint does nothing, and `jax.device_put` moves arrays.
+    """
+    if subject.owned:
+        not_available("constraints of an owner's class while jit is disabled")
+    _check_unboxed(meta, subject, placed, jax.disable_jit())
 
 
 @requirement("metadata/box-constraints/own-mesh-wins", must_reach=("another mesh",))

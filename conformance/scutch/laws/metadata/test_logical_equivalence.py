@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding
 
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, leaf_pairs
 from scutch.lawkit.marks import options, reached, requirement
 from scutch.lawkit.states import raw_value
@@ -112,6 +113,33 @@ def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
     specs, shardings = _pairs(meta, logical, logically, directly, placed)
     for path, found, expected in [*specs, *shardings]:
         assert alike(found, expected), f"{path} is {found} annotated logically, {expected} directly"
+
+
+@requirement(
+    "metadata/logical-resolver/variables-resolve-as-boxes",
+    must_reach=("own rules", "rules in context"),
+)
+@options("nnx.Variable.out_sharding")
+@given(
+    placed=logical_placements(), left_out=st.integers(0, 2),
+    how=st.sampled_from(["own rules", "rules in context"]),
+)  # fmt: skip
+def test_a_name_of_a_variable_without_a_rule_is_unsharded(logical, nnx, placed, left_out, how):
+    """A variable with logical names of which one has no rule, while others have one, has the spec
+    that `logical_to_mesh_axes` gives the names: it is unsharded along that axis.
+    """
+    named = [name for name in placed.names if name is not None]
+    assume(len(named) > 1)
+    without = named[left_out % len(named)]
+    rules = tuple(rule for rule in placed.rules if not alike(rule[0], without))
+    reached(how)
+    own = how == "own rules"
+    notes = {"sharding_rules": rules} if own else {}
+    variable = nnx.Param(placed.array, out_sharding=placed.names, eager_sharding=False, **notes)
+    with logical.logical_axis_rules(() if own else rules):
+        found = nnx.get_partition_spec(nnx.state(nnx.Dict(kernel=variable)))["kernel"]
+    expected = logical.logical_to_mesh_axes(placed.names, rules)
+    assert alike(tuple(raw_value(nnx, found)), tuple(expected))
 
 
 @requirement(

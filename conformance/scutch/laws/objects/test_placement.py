@@ -89,6 +89,15 @@ def test_a_variable_with_names_lies_as_they_say(nnx, placed, form, where, traced
     _check_placed(nnx, placed, form, where, traced)
 
 
+@requirement("objects/placement/names-place-the-variable")
+@options("nnx.Variable.out_sharding")
+@given(placed=logical_placements(), where=st.sampled_from(["context", "own"]))
+def test_a_variable_lies_as_its_names_say_while_jit_is_disabled(nnx, placed, where):
+    """Under `jax.disable_jit()`, as one debugs, a variable made with names lies by them, too."""
+    with jax.disable_jit():
+        _check_placed(nnx, placed, "names", where, False)
+
+
 @requirement(
     "objects/placement/sharding-agrees-with-context",
     must_reach=("sharding", "format", "context", "own", "traced", "explicit"),

@@ -199,3 +199,38 @@ def test_plain_jit_runs_a_merged_object(nnx, root, how):
     merged = nnx.merge(*jitted(definition, state))
     difference = graphs.differences(nnx, expected, merged)
     assert not difference, f"eager and jitted: {difference}"
+
+
+STATIC = {
+    "list": list,
+    "dictionary": lambda content: dict.fromkeys(content, 1),
+    "set": set,
+    "list in a tuple": lambda content: ("a", list(content)),
+}
+"""Static data that Python cannot hash."""
+
+
+@requirement("objects/graphs/jit-runs-merged-objects", must_reach=(*STATIC, "static", "dynamic"))
+@dear
+@given(
+    kind=st.sampled_from(list(STATIC)), how=st.sampled_from(["static", "dynamic"]),
+    content=st.lists(st.sampled_from(["loss", "accuracy", "top_5"]), max_size=3, unique=True),
+)  # fmt: skip
+def test_plain_jit_runs_an_object_with_static_data_without_a_hash(nnx, kind, how, content):
+    """A definition of an object that holds a list, a dictionary or a set as static data can be
+    passed to `jax.jit`, static or not, and the merged object has the data.
+    """
+    reached(kind)
+    reached(how)
+    root = graphs.classes(nnx)["Node"]()
+    root.a, root.b = nnx.Param(jnp.zeros(())), nnx.static(STATIC[kind](content))
+    held = []
+
+    def work(definition, state):
+        merged = nnx.merge(definition, state)
+        held.append(merged.b)
+        return merged.a.get_value() + 1
+
+    jitted = jax.jit(work, static_argnums=0) if how == "static" else jax.jit(work)
+    assert alike(np.asarray(jitted(*nnx.split(root))), np.ones((), "float32"))
+    assert alike(held, [STATIC[kind](content)])

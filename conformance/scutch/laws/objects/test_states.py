@@ -147,6 +147,35 @@ def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
         assert same_leaves(nnx, flat_state(nnx, cleared), expected)
 
 
+@requirement("objects/states/pure-dict-restores-state", must_reach=("as it was", "texts"))
+@given(
+    named=st.lists(st.sampled_from(["0", "1", "10", "a"]), min_size=1, max_size=3, unique=True),
+    numbers=st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True),
+    deep=st.booleans(), texts=st.booleans(),
+)  # fmt: skip
+def test_texts_of_digits_and_numbers_are_keys_of_one_state(nnx, named, numbers, deep, texts):
+    """A state that has texts of digits for keys in one part, as a dictionary of layers has, and
+    numbers in another, as a list has, is restored by its pure dictionary, also where that has texts
+    in the place of the numbers.
+    """
+    reached("texts" if texts else "as it was")
+
+    def made(start):
+        parts = {
+            "named": {key: nnx.Param(np.full(2, start + n)) for n, key in enumerate(named)},
+            "listed": {key: nnx.Param(np.full(2, start - n)) for n, key in enumerate(numbers)},
+        }
+        return nnx.State({"layers": parts} if deep else parts)
+
+    expected, state = made(7), made(100)
+    pure = nnx.to_pure_dict(expected)
+    parts = pure["layers"] if deep else pure
+    if texts:
+        parts["listed"] = _with_text_for_numbers(parts["listed"])
+    nnx.replace_by_pure_dict(state, pure)
+    assert same_leaves(nnx, flat_state(nnx, state), flat_state(nnx, expected))
+
+
 def _pairs(nested, path=()):
     """The paths and leaves of nested dictionaries."""
     for key, value in nested.items():

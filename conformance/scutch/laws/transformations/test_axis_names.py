@@ -12,7 +12,8 @@ from jax.sharding import PartitionSpec
 from scutch.inputs.graphs import classes
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, options, reached, requirement
+from scutch.lawkit.marks import at_least, options, raised, reached, requirement
+from scutch.lawkit.placement import entries
 from scutch.lawkit.states import raw_values
 from scutch.strategies.moded_calls import FLAGS
 
@@ -97,6 +98,36 @@ def test_lifted_maps_and_loops_name_the_axis_that_they_add(
     shorter = [PartitionSpec(*names), PartitionSpec()]
     assert all(alike(specs, shorter) for specs in inside), f"{inside}, expected {shorter}"
     assert alike(found, [PartitionSpec(*longer), PartitionSpec()])
+
+
+@requirement("transformations/fits-rank/lifts-of-objects", must_reach=("vmap", "scan", "first"))
+@options("nnx.Variable.out_sharding")
+@given(how=st.sampled_from(["vmap", "scan"]), names=st.sampled_from(NAMES), axis=st.integers(0, 2))
+def test_a_lift_that_names_no_axis_leaves_the_names_at_their_axes(
+    transforms, nnx, how, names, axis
+):
+    """A variable with names that is made under lifted `vmap` or `scan` without a partition name is
+    unsharded along the axis that is added, and has its names at the axes that they were given for;
+    or the call is refused. Names at the end that are `None` may be left out.
+    """
+    axis = min(axis, len(names))
+    reached(how)
+    if axis == 0:
+        reached("first")
+    shape = tuple(range(2, 2 + len(names)))
+
+    def make(x):
+        return nnx.Param(jnp.zeros(shape), out_sharding=names, eager_sharding=False)
+
+    def call():
+        made = getattr(transforms, how)(make, in_axes=(0,), out_axes=axis)(X)
+        found.append(_shape_and_names(made))
+
+    found = []
+    if raised(lambda: jax.eval_shape(call)) is None:
+        ((outside, kept),) = found
+        assert alike(outside, _longer(shape, axis, SIZE))
+        assert alike(entries(kept), entries(_longer(names, axis, None)))
 
 
 LANES = 2
