@@ -2,7 +2,9 @@
 
 from types import SimpleNamespace
 
-from scutch.judging import suite
+from scutch.inputs.calls import parse_call
+from scutch.judging import hypothesis_parts, suite
+from scutch.judging.attempt import call_text
 from scutch_ci.inputs import LEAST, unexplained
 
 
@@ -29,3 +31,15 @@ def test_reasons_are_texts():
     ]
     assert reasons
     assert all(isinstance(reason, str) and len(reason) > 10 for reason in reasons)
+
+
+def test_inputs_of_every_law_can_be_written_and_read_back():
+    """Without a call of the law: a counterexample is replayed from its text."""
+    for law in suite.laws():
+        drawn = []
+        hypothesis_parts.search(
+            law.function, drawn.append, fixtures=dict.fromkeys(law.fixtures), examples=5, seed=0
+        )
+        texts = [call_text(law.name, inputs) for inputs in drawn]
+        assert texts, law.name
+        assert [call_text(*parse_call(text)) for text in texts] == texts, law.name

@@ -6,7 +6,12 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec
 from scutch_reference.errors import UnmatchedAxisError
-from scutch_reference.logical import RulesFallback, get_logical_axis_rules, with_logical_constraint
+from scutch_reference.logical import (
+    RulesFallback,
+    get_logical_axis_rules,
+    logical_to_mesh_axes,
+    with_logical_constraint,
+)
 from scutch_reference.placement import constrain, context_mesh
 from trials.liars.tale import instead_of
 
@@ -135,3 +140,13 @@ def first_leaf_alone(call):
         return with_logical_constraint(**call)
     constrained = jax.tree.leaves(with_logical_constraint(**call))
     return jax.tree.unflatten(structure, constrained[:1] + leaves[1:])
+
+
+@constraint
+def knows_no_manual_axes(call):
+    """Breaks metadata/logical-constraints/manual-axes-are-passed-over: they are refused."""
+    manual = getattr(context_mesh(), "manual_axes", ())
+    spec = logical_to_mesh_axes(call["logical_axis_resources"], call["rules"])
+    if set(manual) & set(jax.tree.leaves(tuple(spec))):
+        raise ValueError(f"{spec} names axes that are manual: {manual}")
+    return with_logical_constraint(**call)

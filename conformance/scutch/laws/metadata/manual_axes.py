@@ -1,4 +1,4 @@
-"""Constraints inside `shard_map` over one mesh axis, which is `Manual` there; others stay `Auto`.
+"""Constraints inside `shard_map`: the axes that it maps over are `Manual` there, others stay `Auto`.
 
 A spec inside may name the other axes alone, so a law draws an axis that its spec does not name:
 
@@ -20,10 +20,30 @@ def unnamed_axis(mesh, spec, number):
 
     The law is left where the mesh has one axis, and where the spec names all of them.
     """
-    named = {axis for e in entries(spec) for axis in (e if isinstance(e, tuple) else (e,))}
+    named = named_axes(spec)
     free = [axis for axis in mesh.axis_names if axis not in named]
     assume(free and len(mesh.axis_names) > 1)
     return free[number % len(free)]
+
+
+def named_axes(spec):
+    """The mesh axes that a spec names, in its order."""
+    parts = [each if isinstance(each, tuple) else (each,) for each in entries(spec)]
+    return [axis for part in parts for axis in part if axis is not None]
+
+
+def inside_shard_map(function, array, mesh, manual):
+    """The result of a jitted function of one array inside `shard_map` over some axes of a mesh.
+
+    Every device has the whole array. The law is left where JAX cannot map over some axes only.
+    """
+    if len(manual) < len(mesh.axis_names) and not hasattr(jax, "set_mesh"):
+        not_available("JAX has no shard_map over some axes")
+    whole = PartitionSpec()
+    options = {"axis_names": manual, "check_vma": False}
+    mapped = shard_map(function, mesh=mesh, in_specs=whole, out_specs=whole, **options)
+    with in_context(mesh):
+        return jax.jit(mapped)(array)
 
 
 def jax_constraints(spec, array, mesh, axis):
