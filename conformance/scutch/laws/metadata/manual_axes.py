@@ -1,4 +1,4 @@
-"""Constraints inside `shard_map`: the axes that it maps over are `Manual` there, others stay `Auto`.
+"""Constraints inside `shard_map`: the axes that it maps over are `Manual`, and others stay `Auto`.
 
 A spec inside may name the other axes alone, so a law draws an axis that its spec does not name:
 
