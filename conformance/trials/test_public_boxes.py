@@ -2,10 +2,18 @@
 
 import pytest
 import scutch
+from trials.commits import some_in_a_commit
 from trials.public_boxes import PUBLIC
 
+IN_A_COMMIT = ("Partitioned", "LogicallyPartitioned", "Beside", "Noted", "Handmade", "Averaged")
+"""Flax's own two; one that is refused; one without names; two with a maker or none."""
 
-@pytest.mark.parametrize("public", PUBLIC, ids=lambda public: public.box_class.__name__)
+
+def _name(public):
+    return public.box_class.__name__
+
+
+@pytest.mark.parametrize("public", some_in_a_commit(PUBLIC, _name, IN_A_COMMIT))
 def test_a_public_box_is_convicted_of_what_is_wrong_with_it(public):
     if public.refused:
         with pytest.raises(scutch.SetupError, match=public.refused):
