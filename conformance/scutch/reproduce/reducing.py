@@ -23,6 +23,7 @@ from scutch.reproduce.syntax import (
     CHECK,
     NOTE,
     SCRIPT,
+    Folded,
     closed,
     copied,
     fill,
@@ -73,7 +74,7 @@ class Reducer:
         """Whether a candidate is as good; then it is kept."""
         if self.is_late() or not closed(tree):
             return False
-        text = ast.unparse(ast.fix_missing_locations(tree))
+        text = ast.unparse(ast.fix_missing_locations(Folded().visit(tree)))
         if text in self.seen:
             return False
         self.seen.add(text)

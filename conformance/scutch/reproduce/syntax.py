@@ -207,6 +207,17 @@ def replaced(node: ast.expr, values: Mapping[str, ast.expr]) -> ast.expr:
     return made
 
 
+class Folded(ast.NodeTransformer):
+    """Makes one text of an f-string and the texts in it: Python 3.11 has no quotes in quotes."""
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.expr:
+        """Return the text alone, if the value is one."""
+        self.generic_visit(node)
+        is_plain = node.conversion == -1 and node.format_spec is None
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return node.value if is_plain and is_text else node
+
+
 class Renamed(ast.NodeTransformer):
     """Gives names of variables and of definitions other texts."""
 
