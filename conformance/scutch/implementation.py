@@ -113,23 +113,21 @@ class Implementation:
     def __post_init__(self) -> None:
         """Give each capability that the claims need, and are without, an empty namespace.
 
-        A namespace without a hash of its own by identity, such as a `SimpleNamespace`, is put into
-        a `Namespace`: the classes that laws make of a namespace are kept by its hash.
+        A namespace that is not hashed by identity, such as a `SimpleNamespace`, is put into a
+        `Namespace`: the classes that laws make of a namespace are kept by its hash.
         """
         needed = {
             need for capability in CAPABILITIES
             if self._claimed(capability) != NAMES[capability]  # it is claimed in part
             for need in NEEDS.get(capability, ())
         }  # fmt: skip
+        by_identity: Any = object.__hash__
         for capability in CAPABILITIES:
             space = getattr(self, capability)
             titled = functools.partial(Namespace, f"{self.name} {self.version}: {capability}")
             if space is None and capability in needed:
                 object.__setattr__(self, capability, titled(names=()))
-            elif getattr(type(space), "__hash__", None) not in (
-                object.__hash__,
-                type(None).__hash__,
-            ):
+            elif space is not None and type(space).__hash__ is not by_identity:
                 object.__setattr__(self, capability, titled(space))
 
     def need(self, option: str) -> None:
@@ -164,9 +162,8 @@ class Implementation:
         offers = []
         for name in self.claims:
             space = getattr(self, name)
-            names, lacks = (
-                (space.names, space.lacks) if isinstance(space, Namespace) else (None, ())
-            )
+            parted = isinstance(space, Namespace)
+            names, lacks = (space.names, space.lacks) if parted else (None, ())
             told = name if names is None else f"{name}: {', '.join(names)}"
             offers.append(f"{told} without {', '.join(lacks)}" if lacks else told)
         return tuple(offers)

@@ -6,7 +6,8 @@ from trials.commits import some_in_a_commit
 from trials.public_boxes import PUBLIC
 
 IN_A_COMMIT = ("Partitioned", "LogicallyPartitioned", "Beside", "Noted", "Handmade", "Averaged")
-"""Flax's own two; one that is refused; one without names; two with a maker or none."""
+"""Flax's own two, one that is refused, one without names, one that conforms, and one that is asked
+for some requirements alone."""
 
 
 def _name(public):

@@ -40,11 +40,6 @@ def _shifted(pair: Any, by: Any) -> Any:
     return tuple(value + jnp.asarray(by, value.dtype) for value in pair)
 
 
-def _arrays(results: list[Any]) -> list[Any]:
-    """The arrays in the results of a program that returns no objects."""
-    return jax.tree.leaves(results)
-
-
 # ---------------------------------------------------------------- branches
 
 
@@ -122,7 +117,10 @@ def _loop_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 
         def turn(number: Any, state: Any) -> Any:
             *now, total = state
-            return (*now, total + scalar_of(_arrays(function(*now, _shifted(pair, number)))))
+            return (
+                *now,
+                total + scalar_of(jax.tree.leaves(function(*now, _shifted(pair, number)))),
+            )
 
         start = (*objects, jnp.zeros(()))
         *last, total = _repeated(transforms, each, turn, start, **each.modes)
@@ -171,7 +169,9 @@ def _derivative_lift(
 
     def scalar(*given: Any) -> Any:
         results = function(*given)
-        value = scalar_of(World(call.nnx, given[:-1]).values()) + scalar_of(_arrays(results))
+        value = scalar_of(World(call.nnx, given[:-1]).values()) + scalar_of(
+            jax.tree.leaves(results)
+        )
         return (value, results) if has_aux else value
 
     options = {"has_aux": has_aux, **each.modes}
@@ -203,7 +203,7 @@ def _derivative_results(
 
 
 def _gradients(values: Sequence[Any], pair: Any, of_output: Any) -> tuple[list[Any], Any]:
-    """Cotangents that are no derivatives, of values and of a pair, for those of an output."""
+    """Made-up cotangents of values and of a pair, for the cotangents of an output."""
     weight = sum(map(jnp.sum, jax.tree.leaves(of_output)), jnp.zeros(()))
     of_values = [(n + 1) * jnp.sin(value) * weight for n, value in enumerate(values)]
     return of_values, tuple(jnp.cos(value) * weight for value in pair)

@@ -1,4 +1,4 @@
-"""The equations of a traced program, for laws that ask what a program does, and not what it gives.
+"""The equations of a traced program, for laws about its primitives and their options.
 
 [e.primitive.name for e in equations(jax.make_jaxpr(function)(x).jaxpr)]
 """

@@ -119,6 +119,14 @@ class CallSignature:
         self.only_objects = bool(objects) and not with_objects
         self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
 
+    def dynamic(self, first: int = 0) -> list[int]:
+        """Return the numbers of the positional arguments that are not static.
+
+        Args:
+          first: The number to begin with, such as the number of bound arguments.
+        """
+        return [i for i in range(first, self.positional) if i not in self.statics]
+
     def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
         """Return positional and keyword arguments.
 

@@ -39,10 +39,9 @@ def step(frame: Frame, run: Callable[..., Any], output: "Output") -> Callable[..
       A function that returns the next carry, and the effects, groups and parts of the output.
     """
     always_out = [axis is Carry for axis in frame.leaf_prefixes]
-    axes = (frame.leaf_prefixes, *frame.plain_prefixes)
 
     def stepped(arguments: Tree, carry: Tree, slices: Tree) -> Tree:
-        given = map_axes(_given, axes, carry, slices, arguments)
+        given = map_axes(_given, frame.inside, carry, slices, arguments)
         effects, groups, out = run(*given, always_out=always_out)
         plain, parts, others = output.carried_and_parts(effects, out)
         _forget_unchanged(effects, groups, given[0], others)

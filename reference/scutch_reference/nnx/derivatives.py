@@ -28,7 +28,7 @@ from .effects import Effects
 from .flatten import LEAVES, flatten, read
 from .frames import Frame, Groups, Transformed
 from .graphdef import unflatten
-from .lifting import Lifted, P, R
+from .lifting import Lifted, P, R, lift
 
 
 class Pulled(Lifted[P, R]):
@@ -150,10 +150,7 @@ def vjp(
       The output; a function that takes a cotangent of the output, and returns a tuple with the
       cotangent of each argument; and with `has_aux` the second entry.
     """
-    options: Any = {"has_aux": has_aux, "graph_updates": graph_updates}
-    if f is None:
-        return lambda f: vjp(f, **options)
-    pulled: Any = Pulled(f, **options)
+    pulled = lift(Pulled, f, has_aux=has_aux, graph_updates=graph_updates)
     return pulled(*primals) if primals else pulled
 
 

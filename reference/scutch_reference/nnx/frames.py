@@ -78,6 +78,7 @@ class Frame:
     Attributes:
       leaf_prefixes: The value that the prefixes give each leaf.
       plain_prefixes: The prefix of each plain argument.
+      inside: The prefix of the arguments of the function of arrays: (leaves, *plain arguments).
       groups: The distinct prefix values; each stands for one group of output leaves.
       outside: The prefix of the output of the function of arrays: (effects, groups, output).
     """
@@ -103,6 +104,7 @@ class Frame:
         self.groups: Final = self._different_values()
         self.outside: Final = (rules.default, self.groups, for_jax(prefixes[-1], None))
         self.leaf_prefixes: Final = self._leaf_prefixes(values)
+        self.inside: Final = (self.leaf_prefixes, *self.plain_prefixes)
 
     def _different_values(self) -> tuple[Any, ...]:
         ends = jax.tree.leaves(self.prefixes, is_leaf=is_end)

@@ -173,7 +173,7 @@ class Lifted(Generic[P, R]):
           LiftingError: There are prefixes for more or for fewer arguments.
         """
         count, prefix = signature.positional, self.in_prefix
-        taken = [i for i in range(self.without_prefix, count) if i not in signature.statics]
+        taken = signature.dynamic(self.without_prefix)
         given = dict.fromkeys(taken, prefix)
         if is_branch(prefix) and not isinstance(prefix, dict):
             if len(prefix) != len(taken):

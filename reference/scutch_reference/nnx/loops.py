@@ -60,7 +60,6 @@ class Looped(Lifted[P, R]):
           frame: The frame of a call.
           run: The function.
         """
-        axes = (frame.leaf_prefixes, *frame.plain_prefixes)
         output = Output(frame, self.out_prefix)
         run_step = step(frame, run, output)
         asked: Any = self.goes_on and runner(frame, self.goes_on, self.inside, structural=True)
@@ -76,7 +75,7 @@ class Looped(Lifted[P, R]):
             return out
 
         def transformed(leaves: list[Any], *plain: Tree) -> Tree:
-            slices = map_axes(sliced_part, axes, (leaves, *plain))
+            slices = map_axes(sliced_part, frame.inside, (leaves, *plain))
             last: list[Any] = []
 
             def turn(*given: Tree) -> Tree:
@@ -87,7 +86,7 @@ class Looped(Lifted[P, R]):
                 last[:] = traced  # JAX may trace a turn more than once.
                 return carry
 
-            start = map_axes(carried_part, axes, (leaves, *plain))
+            start = map_axes(carried_part, frame.inside, (leaves, *plain))
             if asked:
                 carry = jax.lax.while_loop(goes_on, turn, start)
             else:

@@ -53,13 +53,12 @@ class Scanned(Mapped[P, R]):
         Raises:
           LiftingError: The axes carry more than one plain argument.
         """
-        axes = (frame.leaf_prefixes, *frame.plain_prefixes)
         output = Output(frame, self.out_prefix)
         run_step = step(frame, run, output)
 
         def transformed(*arguments: Tree) -> Tree:
-            start = map_axes(carried_part, axes, arguments)
-            slices = map_axes(sliced_part, axes, arguments)
+            start = map_axes(carried_part, frame.inside, arguments)
+            slices = map_axes(sliced_part, frame.inside, arguments)
             carry, (effects, groups, parts) = jax.lax.scan(
                 functools.partial(run_step, arguments), start, slices, **self.options
             )

@@ -127,8 +127,7 @@ class Vmapped(Mapped[P, R]):
           frame: The frame of a call.
           run: The function.
         """
-        in_axes = (frame.leaf_prefixes, *frame.plain_prefixes)
-        return Transformed(frame, jax.vmap(run, in_axes, frame.outside, **self.options))
+        return Transformed(frame, jax.vmap(run, frame.inside, frame.outside, **self.options))
 
 
 @overload

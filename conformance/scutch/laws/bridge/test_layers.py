@@ -16,9 +16,15 @@ from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
-from scutch.lawkit.placement import assert_placed, entries
+from scutch.lawkit.placement import assert_placed
 from scutch.lawkit.tolerances import CALLS, MODELS, near
-from scutch.laws.linen.explicit_axes import assert_computes_as_jax, on_mesh, sharded_input
+from scutch.laws.linen.explicit_axes import (
+    assert_computes_as_jax,
+    on_mesh,
+    reach_ways,
+    sharded_input,
+)
+from scutch.laws.linen.formulas import normalized
 from scutch.laws.linen.products import PRECISIONS, negative_product, products
 from scutch.strategies import logical_placements
 
@@ -274,13 +280,8 @@ def _formula(nnx, kind, layer):
     if kind == "Embed":
         return lambda x: jnp.take(held["embedding"], x, axis=0)
     if kind == "LayerNorm":
-        return lambda x: held["scale"] * _normalized(x) + held["bias"]
+        return lambda x: normalized(x, held["scale"], held["bias"])
     return lambda x: jnp.tensordot(x, held["kernel"], 1) + held["bias"]
-
-
-def _normalized(x):
-    """An array with mean 0 and variance 1 along its last axis."""
-    return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)
 
 
 @requirement(
@@ -297,9 +298,8 @@ def test_a_layer_of_nnx_computes_its_formula_of_a_sharded_array(nnx, placed, kin
     out the formula. What plain JAX refuses may be refused.
     """
     x, sharding = sharded_input(placed)
-    said = {kind: True, "jitted": jitted, "eager": not jitted, "sharded": entries(sharding.spec)}
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+    reached(kind)
+    reach_ways(sharding, jitted)
     layer = SHARDED[kind](nnx, x.shape[-1], nnx.Rngs(seed))
     given_x = x.astype("int32") % 4 if kind == "Embed" else x
     assert_computes_as_jax(layer, _formula(nnx, kind, layer), given_x, sharding, jitted)
@@ -319,10 +319,9 @@ def test_dropout_of_nnx_drops_the_same_of_a_sharded_array(nnx, placed, rate, see
     drops of the array on one device, by streams of the same seed; the result lies as the array.
     """
     x, sharding = sharded_input(placed)
-    said = {"jitted": jitted, "eager": not jitted, "sharded": entries(sharding.spec),
-            "along an axis": along}  # fmt: skip
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+    reach_ways(sharding, jitted)
+    if along:
+        reached("along an axis")
 
     def drop(x):
         return nnx.Dropout(rate, broadcast_dims=along, rngs=nnx.Rngs(seed))(x)

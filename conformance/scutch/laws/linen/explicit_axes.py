@@ -14,7 +14,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.lawkit.agreement import attempted
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import assert_close
-from scutch.lawkit.placement import has_sharding, in_context
+from scutch.lawkit.marks import reached
+from scutch.lawkit.placement import entries, has_sharding, in_context
 from scutch.lawkit.tolerances import CALLS
 
 
@@ -29,6 +30,13 @@ def sharded_input(placed):
     shape = np.shape(placed.array)
     values = np.arange(1, 1 + np.prod(shape, dtype=int), dtype="float32").reshape(shape)
     return values, NamedSharding(placed.mesh, spec)
+
+
+def reach_ways(sharding, jitted):
+    """Note whether a law is tried under `jit`, and whether the array is sharded at all."""
+    reached("jitted" if jitted else "eager")
+    if entries(sharding.spec):
+        reached("sharded")
 
 
 def on_mesh(function, x, sharding, jitted):

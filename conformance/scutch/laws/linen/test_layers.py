@@ -18,6 +18,7 @@ from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS, near
 from scutch.laws.linen.explicit_axes import assert_computes_as_jax, sharded_input
+from scutch.laws.linen.formulas import normalized
 from scutch.laws.linen.products import PRECISIONS, negative_product, products
 from scutch.strategies import logical_placements
 
@@ -84,18 +85,11 @@ def test_an_embedding_of_one_row_takes_a_number(linen, features, seed, dtype, co
 DTYPES = ("float32", "bfloat16", "float16")
 
 
-def _normalized(x, scale, bias):
-    """The formula of a normalization of the last axis, with numbers of at least float32."""
-    x = x.astype("float32")
-    y = (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-6)
-    return y * scale + bias
-
-
 LAYERS = {
     "Dense": (("kernel", "bias"), lambda x, kernel, bias: x @ kernel + bias),
     "bare": (("kernel",), lambda x, kernel: x @ kernel),
     "attend": (("embedding",), lambda x, table: x @ table.T),
-    "LayerNorm": (("scale", "bias"), _normalized),
+    "LayerNorm": (("scale", "bias"), normalized),
 }
 """Parameters of layers of two inputs and two outputs, and their formulas, with one dtype."""
 
@@ -155,7 +149,7 @@ SHARDED = {
     ),
     "LayerNorm": (
         lambda linen: linen.LayerNorm(),
-        lambda x, scale, bias: _normalized(x, scale, bias),
+        normalized,
     ),
 }
 """Layers, and their formulas, that take arrays which are sharded over several devices."""

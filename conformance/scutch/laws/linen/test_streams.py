@@ -14,9 +14,9 @@ from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, refused, requirement
-from scutch.lawkit.placement import assert_placed, entries
+from scutch.lawkit.placement import assert_placed
 from scutch.lawkit.tolerances import CALLS, near
-from scutch.laws.linen.explicit_axes import on_mesh, sharded_input
+from scutch.laws.linen.explicit_axes import on_mesh, reach_ways, sharded_input
 from scutch.strategies import logical_placements
 from scutch.strategies.names import numbered_names
 
@@ -63,10 +63,9 @@ def test_dropout_of_a_sharded_array_drops_the_same(linen, placed, rate, seed, al
     of the array on one device, and the result lies as the array does.
     """
     x, sharding = sharded_input(placed)
-    said = {"jitted": jitted, "eager": not jitted, "sharded": entries(sharding.spec),
-            "along an axis": along}  # fmt: skip
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+    reach_ways(sharding, jitted)
+    if along:
+        reached("along an axis")
     layer = linen.Dropout(rate, broadcast_dims=along, deterministic=False)
 
     def drop(x):

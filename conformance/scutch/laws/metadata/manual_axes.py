@@ -39,11 +39,8 @@ def inside_shard_map(function, array, mesh, manual):
     """
     if len(manual) < len(mesh.axis_names) and not hasattr(jax, "set_mesh"):
         not_available("JAX has no shard_map over some axes")
-    whole = PartitionSpec()
-    options = {"axis_names": manual, "check_vma": False}
-    mapped = shard_map(function, mesh=mesh, in_specs=whole, out_specs=whole, **options)
     with in_context(mesh):
-        return jax.jit(mapped)(array)
+        return jax.jit(_mapped(function, mesh, manual))(array)
 
 
 def jax_constraints(spec, array, mesh, axis):
@@ -65,8 +62,13 @@ def constraints_inside(function, array, mesh, axis):
     """The specs of the constraints that a function of one array records inside `shard_map` over a
     mesh axis, as `splits` gives them. Every device has the whole array.
     """
-    whole = PartitionSpec()
-    options = {"axis_names": {axis}, "check_vma": False}
-    mapped = shard_map(function, mesh=mesh, in_specs=whole, out_specs=whole, **options)
     with in_context(mesh):
-        return [splits(spec, mesh) for spec in constraints(mapped, array)]
+        specs = constraints(_mapped(function, mesh, {axis}), array)
+    return [splits(spec, mesh) for spec in specs]
+
+
+def _mapped(function, mesh, manual):
+    """A function of one array, which every device has, under `shard_map` over some axes."""
+    whole = PartitionSpec()
+    options = {"axis_names": manual, "check_vma": False}
+    return shard_map(function, mesh=mesh, in_specs=whole, out_specs=whole, **options)

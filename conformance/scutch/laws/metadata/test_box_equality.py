@@ -19,10 +19,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.inputs.descriptions import Mesh, has_explicit_axes
-from scutch.lawkit.domain import assume, not_available
+from scutch.inputs.descriptions import Mesh
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds, says_equal, says_unequal
 from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.laws.metadata.explicit_axes import explicit
 from scutch.strategies import (
     abstract_values,
     any_boxes,
@@ -163,10 +164,7 @@ def test_equality_follows_the_whole_content(subject, pair):
 @given(value=comparable, names=names, mesh=meshes())
 def test_boxes_are_unequal_where_the_types_of_mesh_axes_differ(subject, value, names, mesh):
     """Two boxes that differ in the types of the axes of their meshes alone are unequal."""
-    if subject.owned or not has_explicit_axes():
-        not_available("types of mesh axes")
-    types = (jax.sharding.AxisType.Explicit,) * len(mesh.axis_names)
-    other = jax.sharding.Mesh(mesh.devices, mesh.axis_names, axis_types=types)
+    other = explicit(subject, mesh)
     assert says_unequal(subject.make(value, names, mesh), subject.make(value, names, other))
 
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.descriptions import has_explicit_axes
 from scutch.lawkit.boxes import emptied, names_of, outermost_boxes
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, assert_same_objects, says_equal, says_unequal
 from scutch.lawkit.marks import reached, requirement
+from scutch.laws.metadata.explicit_axes import explicit
 from scutch.strategies import (
     any_boxes,
     arrays,
@@ -130,25 +130,18 @@ def test_structure_holds_the_mesh(subject, box, meshes):
     assert says_equal(structures[0], structures[1]) is equal
 
 
-def _explicit(mesh):
-    """The mesh, with `Explicit` axes."""
-    types = (jax.sharding.AxisType.Explicit,) * len(mesh.axis_names)
-    return jax.sharding.Mesh(mesh.devices, mesh.axis_names, axis_types=types)
-
-
 @requirement("metadata/box-nodes/structure-holds-the-mesh", must_reach=("the same", "others"))
 @given(box=boxes(arrays(max_rank=2)), mesh=meshes(), types=st.tuples(*2 * [st.booleans()]))
 def test_types_of_mesh_axes_are_part_of_the_structure(subject, box, mesh, types):
     """Two boxes whose meshes have the same devices and names have equal tree structures exactly
     when the axes have the same types, `Auto` or `Explicit`.
     """
-    if subject.owned or not has_explicit_axes():
-        not_available("types of mesh axes")
+    meshes_by_type = {False: mesh, True: explicit(subject, mesh)}
     same = types[0] is types[1]
     reached("the same" if same else "others")
     made = [
-        subject.make(box.unbox(), names_of(box), _explicit(mesh) if explicit else mesh)
-        for explicit in types
+        subject.make(box.unbox(), names_of(box), meshes_by_type[is_explicit])
+        for is_explicit in types
     ]
     assert says_equal(*map(jax.tree_util.tree_structure, made)) is same
 
@@ -157,12 +150,11 @@ def test_types_of_mesh_axes_are_part_of_the_structure(subject, box, mesh, types)
 @given(box=boxes(arrays(max_rank=2)), mesh=meshes())
 def test_unflattening_restores_the_types_of_mesh_axes(subject, box, mesh):
     """A box with a mesh of `Explicit` axes that is flattened and unflattened has such a mesh."""
-    if subject.owned or not has_explicit_axes():
-        not_available("types of mesh axes")
-    made = subject.make(box.unbox(), names_of(box), _explicit(mesh))
+    mesh = explicit(subject, mesh)
+    made = subject.make(box.unbox(), names_of(box), mesh)
     leaves, structure = jax.tree_util.tree_flatten(made)
     back = jax.tree_util.tree_unflatten(structure, leaves)
-    assert alike(tuple(back.mesh.axis_types), tuple(_explicit(mesh).axis_types))
+    assert alike(tuple(back.mesh.axis_types), tuple(mesh.axis_types))
 
 
 @requirement("metadata/box-nodes/leaves-are-the-value", must_reach=("in a tree", "moments"))
