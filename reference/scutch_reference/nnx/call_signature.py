@@ -17,6 +17,7 @@ is compiled in. Arguments are *chosen*, as static or donated, by number or by na
 
 import functools
 import inspect
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
@@ -86,6 +87,7 @@ class CallSignature:
 
     Attributes:
       roots, plain, statics: Numbers of arguments by their role.
+      dynamic: The numbers of the positional arguments that are not static, in their order.
       roots_of, plain_of: Functions that pick the roots, or the plain arguments, of all arguments.
       containers: Numbers of arguments that may have objects inside and are not searched yet.
       only_objects: Whether all roots are objects themselves; then the first can keep a plan.
@@ -111,6 +113,7 @@ class CallSignature:
         chosen = static(self.positional, names)
         self.statics = tuple(i for i, is_static in enumerate(chosen) if is_static)
         numbers = [i for i, is_static in enumerate(chosen) if not is_static]
+        self.dynamic = numbers[: bisect_left(numbers, self.positional)]
         objects = {i for i in numbers if issubclass(types[i], Tracked)} | set(with_objects or ())
         self.roots = tuple(i for i in numbers if i in objects)
         self.plain = tuple(i for i in numbers if i not in objects)
@@ -118,14 +121,6 @@ class CallSignature:
         self.containers = [i for i in unknown if type_of(types[i]) not in (ARRAY, ATOM)]
         self.only_objects = bool(objects) and not with_objects
         self.roots_of, self.plain_of = _picker(self.roots), _picker(self.plain)
-
-    def dynamic(self, first: int = 0) -> list[int]:
-        """Return the numbers of the positional arguments that are not static.
-
-        Args:
-          first: The number to begin with, such as the number of bound arguments.
-        """
-        return [i for i in range(first, self.positional) if i not in self.statics]
 
     def assembled(self, *values: Any) -> tuple[list[Any], dict[str, Any]]:
         """Return positional and keyword arguments.

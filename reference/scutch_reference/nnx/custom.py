@@ -143,7 +143,7 @@ def _cotangents_of_objects(frame: Frame, effects: Effects, groups: Groups) -> li
     for number, (group, index) in effects.changed.items():
         leaves[number] = groups[group][index]
     roots = dict(zip(frame.signature.roots, unflatten(frame.definition, leaves)[0], strict=True))
-    return [roots.get(i) for i in frame.signature.dynamic()]
+    return [roots.get(i) for i in frame.signature.dynamic]
 
 
 def _of_leaves(frame: Frame, found: Sequence[Tree]) -> tuple[Any, ...]:
@@ -153,7 +153,7 @@ def _of_leaves(frame: Frame, found: Sequence[Tree]) -> tuple[Any, ...]:
       LiftingError: The backward function returned no tuple with a cotangent for each argument.
     """
     signature = frame.signature
-    taken = signature.dynamic()
+    taken = signature.dynamic
     if not isinstance(found, tuple) or len(found) != len(taken):
         raise LiftingError(
             place="the result of the backward function of custom_vjp",

@@ -34,6 +34,7 @@ also replace `inside`, to run code around the call of the function, and override
 import functools
 import inspect
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import call, getitem, is_
@@ -173,7 +174,7 @@ class Lifted(Generic[P, R]):
           LiftingError: There are prefixes for more or for fewer arguments.
         """
         count, prefix = signature.positional, self.in_prefix
-        taken = signature.dynamic(self.without_prefix)
+        taken = signature.dynamic[bisect_left(signature.dynamic, self.without_prefix) :]
         given = dict.fromkeys(taken, prefix)
         if is_branch(prefix) and not isinstance(prefix, dict):
             if len(prefix) != len(taken):
