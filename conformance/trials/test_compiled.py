@@ -161,6 +161,35 @@ def test_a_meter_counts_the_programs_of_one_trial():
     assert meter.cost().peak > 50 << 20
 
 
+def test_time_that_compiled_programs_save_is_told(monkeypatch, tmp_path):
+    """JAX itself tells whole seconds only, and a small program takes less."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def cost():
+        jax.clear_caches()
+        meter = costs.Meter()
+        jax.jit(lambda x: jax.numpy.sort(x @ x.T) * 41 + 23)(jax.numpy.ones((50, 50)))
+        return meter.cost()
+
+    with compiled.kept("mine"):
+        first, again = cost(), cost()
+        typical = compiled.typical()
+    assert (first.reused, again.compiled) == (0, 0)
+    assert first.saved == 0.0 < typical
+    assert again.saved <= typical * again.reused
+
+
+def test_folder_without_programs_tells_no_time(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with compiled.kept("mine") as folder:
+        compiled.note(0, 0.0)
+        assert compiled.typical() == 0.0
+        compiled.note(3, 1.5)
+        with (Path(folder) / "used").open("a") as file:
+            file.write("cut")
+        assert compiled.typical() == 0.5
+
+
 def test_costs_of_trials_add_up_and_the_peak_is_the_highest():
     total = Cost(1.5, 2, 3, 4.0, 700) + Cost(0.25, 1, 0, 0.5, 500)
     assert total == Cost(1.75, 3, 3, 4.5, 700)

@@ -15,6 +15,7 @@ that no run has used for `MOST_DAYS`, and the oldest where all hold more than `M
 import contextlib
 import hashlib
 import importlib.metadata
+import math
 import os
 import platform
 import re
@@ -39,7 +40,8 @@ KEEP_ALL: dict[str, Any] = {
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
 _USED = "used"
-"""A file in the folder of a subject; a run that begins sets its time."""
+"""A file in the folder of a subject; a run that begins sets its time. Its lines tell how many
+programs were compiled, and in how many seconds: JAX keeps whole seconds only."""
 
 _TOOLS = frozenset(
     "scutch jax jaxlib numpy scipy ml_dtypes opt_einsum flatbuffers etils filelock hypothesis "
@@ -185,6 +187,34 @@ def _made(name: str) -> Path | None:
     except (OSError, RuntimeError):  # RuntimeError: there is no home folder
         return None
     return folder
+
+
+def note(programs: int, seconds: float) -> None:
+    """Note in the folder of a subject how long it took to compile some programs.
+
+    Args:
+      programs: How many; nothing is noted for 0.
+      seconds: Of all of them.
+    """
+    used = _used()
+    if programs and used.is_file():
+        with contextlib.suppress(OSError), used.open("a") as file:
+            file.write(f"{programs} {seconds:.4f}\n")
+
+
+def typical() -> float:
+    """Seconds in which a program of the folder was compiled, on average; 0 where nobody knows."""
+    text = ""
+    with contextlib.suppress(OSError):
+        text = _used().read_text()
+    lines = re.findall(r"^(\d+) (\d+\.\d{4})$", text, re.MULTILINE)
+    programs = sum(int(many) for many, _ in lines)
+    return math.fsum(float(seconds) for _, seconds in lines) / programs if programs else 0.0
+
+
+def _used() -> Path:
+    """The file of the folder that JAX keeps programs in; only a folder of a subject has one."""
+    return Path(getattr(jax.config, FOLDER) or "", _USED)
 
 
 def prune() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jax
 
+from scutch.judging import compiled
 from scutch.judging.trials import Cost
 
 MUCH = 600 << 20
@@ -29,7 +30,10 @@ LEAST_TRIED = 20
 """Laws that a runner tries at least, however much memory the implementation takes."""
 
 _REUSED, _COMPILED = (f"/jax/compilation_cache/cache_{word}" for word in ("hits", "misses"))
-_SAVED = "/jax/compilation_cache/compile_time_saved_sec"
+_READING = "/jax/compilation_cache/cache_retrieval_time_sec"
+_COMPILING = "/jax/core/compile/backend_compile_duration"
+"""Seconds of both: of reading a program, and of compiling it where it cannot be read."""
+
 _counted: dict[str, float] = {}
 """By event of JAX, how often it has come up in this process, or its seconds; empty until `Meter`
 listens. Owned by `Meter`."""
@@ -41,7 +45,7 @@ class Meter:
     def __init__(self) -> None:
         """Begin, and listen to JAX where this process does not yet."""
         if not _counted:
-            _counted.update({_REUSED: 0.0, _COMPILED: 0.0, _SAVED: 0.0})
+            _counted.update(dict.fromkeys((_REUSED, _COMPILED, _READING, _COMPILING), 0.0))
             jax.monitoring.register_event_listener(lambda event, **_: _note(event, 1.0))
             jax.monitoring.register_event_duration_secs_listener(
                 lambda event, duration_secs, **_: _note(event, duration_secs)
@@ -51,10 +55,12 @@ class Meter:
     def cost(self) -> Cost:
         """The time, programs and memory used since this meter was made."""
         used = {name: _counted[name] - before for name, before in self._before.items()}
+        made, reused = int(used[_COMPILED]), int(used[_REUSED])
+        compiled.note(made, used[_COMPILING] - used[_READING])
+        saved = reused * compiled.typical() - used[_READING] if reused else 0.0
         return Cost(
-            round(time.process_time() - self._cpu, 3), int(used[_COMPILED]), int(used[_REUSED]),
-            round(used[_SAVED], 3), peak(),
-        )  # fmt: skip
+            round(time.process_time() - self._cpu, 3), made, reused, round(saved, 3), peak()
+        )
 
 
 def _note(event: str, much: float) -> None:
