@@ -53,7 +53,10 @@ class Meter:
         self._before, self._cpu = dict(_counted), time.process_time()
 
     def cost(self) -> Cost:
-        """The time, programs and memory used since this meter was made."""
+        """The time, programs and memory used since this meter was made.
+
+        Call it once: it notes the time of the programs in the folder that they are kept in.
+        """
         used = {name: _counted[name] - before for name, before in self._before.items()}
         made, reused = int(used[_COMPILED]), int(used[_REUSED])
         compiled.note(made, used[_COMPILING] - used[_READING])

@@ -50,7 +50,8 @@ class Cost:
       cpu: Seconds of the processor, in the process that tried the law.
       compiled: Programs that XLA compiled.
       reused: Programs that were read from the folder of compiled ones.
-      saved: Seconds that it took to compile these, without the time to read them.
+      saved: Seconds that it takes to compile so many, by the average of their folder, without the
+        time to read them. On a busy machine it is more: it is time of the clock.
       peak: The most bytes of memory that the process has had, in this trial or before.
     """
 
