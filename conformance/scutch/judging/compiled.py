@@ -198,6 +198,7 @@ def note(programs: int, seconds: float) -> None:
     """
     used = _used()
     if programs and used.is_file():
+        # A disk may be full, and another run may delete the folder: no verdict depends on this.
         with contextlib.suppress(OSError), used.open("a") as file:
             file.write(f"{programs} {seconds:.4f}\n")
 
@@ -205,7 +206,7 @@ def note(programs: int, seconds: float) -> None:
 def typical() -> float:
     """Seconds in which a program of the folder was compiled, on average; 0 where nobody knows."""
     text = ""
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # a temporary folder has no such file
         text = _used().read_text()
     lines = re.findall(r"^(\d+) (\d+\.\d{4})$", text, re.MULTILINE)
     programs = sum(int(many) for many, _ in lines)
