@@ -94,7 +94,6 @@ def checks() -> tuple[Check, ...]:
         Check("conformance-reference", conformance.command(*judging)),
         Check("quick-flax", conformance.command("--implementation=flax", "--profile=quick")),
         Check("lowest", ("ci/lowest", "--requirement=metadata", "--profile=quick")),
-        Check("inputs", (*module, "scutch_ci.inputs")),
         Check("gate-base", (*module, "scutch_ci.gate"), measures=True),
         pytest("gate", alone["gate"], *IN_A_COMMIT, measures=True),
         pytest(

@@ -1,28 +1,34 @@
-"""A requirement that is tried on few inputs has a law that says why."""
+"""A law draws many different inputs, or says why there are few."""
 
-from types import SimpleNamespace
+from collections import Counter
 
+import pytest
 from scutch.inputs.calls import parse_call
 from scutch.judging import hypothesis_parts, suite
 from scutch.judging.attempt import call_text
-from scutch_ci.inputs import LEAST, unexplained
+
+DRAWN = 60
+MANY = 20
+"""Of `DRAWN` inputs of each law, so many at least are different for a requirement."""
 
 
-def row(identifier, examples, verdict="passed"):
-    return SimpleNamespace(id=identifier, examples=examples, verdict=verdict)
-
-
-def test_few_inputs_want_a_reason():
-    """BRG-2 has one, BOX-5 has none, and a requirement that did not pass needs none."""
-    rows = [
-        row("bridge/registry/known-collections-have-types", 4),
-        row("metadata/box-axes/removing-undoes-adding", LEAST - 1),
-        row("metadata/box-axes/adding-undoes-removing", LEAST),
-        row("metadata/box-axes/beyond-rank-pads", 1, "failed"),
-    ]
-    assert unexplained(SimpleNamespace(requirements=rows)) == [
-        f"metadata/box-axes/removing-undoes-adding: {LEAST - 1}"
-    ]
+@pytest.mark.nightly
+def test_a_requirement_with_few_inputs_says_why():
+    """Fewer than 20 make a list of examples, written as a property."""
+    different, said = Counter(), {}
+    for law in suite.laws():
+        drawn = []
+        hypothesis_parts.search(
+            law.function, drawn.append, fixtures=dict.fromkeys(law.fixtures), seed=0,
+            examples=round(DRAWN / getattr(law.function, "scutch_share", 1.0)),
+        )  # fmt: skip
+        number = len({call_text(law.name, inputs) for inputs in drawn})
+        different[law.requirement] += number
+        if hasattr(law.function, "scutch_few"):
+            said[law.name] = law.requirement, number
+    explained = {requirement for requirement, _ in said.values()}
+    assert {each for each, number in different.items() if number < MANY} <= explained
+    assert not {name: number for name, (_, number) in said.items() if number >= MANY}
 
 
 def test_reasons_are_texts():

@@ -309,7 +309,7 @@ def test_a_run_of_changes_asks_for_all_that_marks_list_and_a_short_one_does_not(
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({}, "ci (60 inputs for each law), seed 0, 2 known failures"),
+        ({}, "ci (20 inputs for each law), seed 0, 2 known failures"),
         ({"known": ["a"]}, ", 1 known failure"),
         ({"chosen": {"a": 6, "b": 6}}, "(2 requirements, 6 inputs for each law)"),
         ({"chosen": {"a": 6}}, "(1 requirement, 6 inputs for each law)"),
@@ -319,7 +319,7 @@ def test_a_run_of_changes_asks_for_all_that_marks_list_and_a_short_one_does_not(
 )
 def test_the_first_line_counts_inputs_and_known_failures(settings, words):
     run = SimpleNamespace(
-        name="fork", version="1", devices=8, platform="cpu", profile="ci", examples=60, seed=0,
+        name="fork", version="1", devices=8, platform="cpu", profile="ci", examples=20, seed=0,
         known=["a", "b"], replay="", chosen=None, is_short="chosen" in settings,
     )  # fmt: skip
     vars(run).update(settings)

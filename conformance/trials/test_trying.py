@@ -26,8 +26,9 @@ from scutch.implementation import Implementation
 from scutch.inputs.descriptions import Array, Box
 from scutch.judging import hypothesis_parts, isolation, suite
 from scutch.judging.attempt import mixed
-from scutch.judging.hypothesis_parts import Diverted
+from scutch.judging.hypothesis_parts import LEAST, Diverted
 from scutch.judging.isolation import Channel, Closed, Runner
+from scutch.judging.profiles import DEFAULT, PROFILES
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 from scutch.lawkit.domain import (
@@ -92,6 +93,21 @@ def test_a_law_gets_as_many_inputs_as_it_is_told_and_its_share_of_them():
     test_any.scutch_share = 3 / 4
     assert try_law(law_of(test_any), REFERENCE, examples=40).examples == 30
     assert try_law(law_of(test_any), REFERENCE, examples=4).examples == 4
+    test_any.scutch_share = 1 / 6
+    assert try_law(law_of(test_any), REFERENCE, examples=40).examples == 7
+    assert try_law(law_of(test_any), REFERENCE, examples=30).examples == LEAST
+
+
+def test_a_law_may_need_more_inputs_than_a_run_has():
+    @given(number=st.integers())
+    def test_any(number):
+        pass
+
+    usual = PROFILES[DEFAULT].examples
+    test_any.scutch_least = 3 * usual
+    assert try_law(law_of(test_any), REFERENCE, examples=usual).examples == 3 * usual
+    assert try_law(law_of(test_any), REFERENCE, examples=usual // 2).examples == 3 * (usual // 2)
+    assert try_law(law_of(test_any), REFERENCE, examples=10 * usual).examples == 10 * usual
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -595,7 +611,7 @@ def test_a_run_goes_to_a_worker_as_plain_data():
 def test_a_law_may_take_longer_when_it_gets_more_inputs():
     from scutch.judging.run import settle
 
-    options = ({}, {"examples": 15}, {"examples": 240}, {"examples": 240, "timeout": 5})
+    options = ({}, {"examples": 15}, {"examples": 80}, {"examples": 80, "timeout": 5})
     runs = [settle("reference", isolate=False, profile="ci", **each) for each in options]
     assert [run.timeout for run in runs] == [120, 120, 480, 5]
 

@@ -34,11 +34,8 @@ BARE = ("", "assert False", "assert not True", "assert None")
 """Messages of an assertion that do not show the value it tested."""
 
 
-LEAST = 22
-"""Inputs that a law gets at least by the default profile: some may be drawn twice, so that 20 are
-different. Where a run has fewer inputs than that profile, it is as much less."""
-LEAST_OF_ALL = 6
-"""Inputs that a law gets at least by every profile."""
+LEAST = 6
+"""Inputs that a law gets at least, where a run has so many."""
 
 
 def law_settings(
@@ -52,14 +49,15 @@ def law_settings(
     Args:
       examples: Inputs for a law of ordinary cost, at least 1.
       share: The part of them that this law gets, in (0, 1].
-      least: How many of them it gets at least by the default profile, above 0.
+      least: How many it gets at least by the default profile, which may be more than its share and
+        than `examples`; in a run of fewer inputs than that profile has, as much less.
       shrink: Whether a broken law is broken again by smaller inputs, for every way in which it was.
 
     Returns:
       The settings, for `_hypothesis_internal_use_settings`.
     """
     part = min(1, examples / PROFILES[DEFAULT].examples)
-    fewest = min(examples, max(LEAST_OF_ALL, round(least * part)))
+    fewest = max(min(examples, LEAST), round(least * part))
     return settings(
         max_examples=max(fewest, round(examples * share)),
         phases=(Phase.explicit, Phase.generate, *((Phase.shrink,) if shrink else ())),

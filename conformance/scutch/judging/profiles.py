@@ -36,7 +36,7 @@ PROFILES = {
     "quick": Profile(
         15, 60, 0, "a first impression, by the requirements that find most for their time", 20.0
     ),
-    "ci": Profile(60, 120, 0, "the default; repeatable"),
+    "ci": Profile(20, 120, 0, "the default; repeatable"),
     "nightly": Profile(600, 600, None, "a new seed each time, many examples"),
     "deep": Profile(3000, 3600, None, "a new seed each time, very many examples"),
 }

@@ -55,14 +55,16 @@ def dear(test: Test) -> Test:
 def at_least(inputs: int) -> Callable[[Test], Test]:
     """Mark a law that gets so many inputs at least by the default profile.
 
+    A law needs the mark if it does not convict its liars on the inputs that it would get otherwise.
+
     Args:
-      inputs: Above 0; 22 where a law is not marked.
+      inputs: Above 6, which every law gets.
     """
     return _noting(scutch_least=inputs)
 
 
 def few(reason: str) -> Callable[[Test], Test]:
-    """Mark a law that is tried on fewer than 20 inputs in a run of the profile `ci`.
+    """Mark a law for which there are fewer than 20 different inputs.
 
     Args:
       reason: Why there are no more inputs, or which law draws more of them.
@@ -83,13 +85,9 @@ def options(*names: str) -> Callable[[Test], Test]:
 def across_processes(test: Test) -> Test:
     """Mark a law that is tried in a job of several processes.
 
-    Each input is compiled in every process, so the law gets a twelfth of a profile's inputs, and
-    six of them at least.
+    Each input is compiled in every process, so the law gets a twelfth of a profile's inputs.
     """
-    return _noting(
-        scutch_few="each is compiled in every process", scutch_in_job=True, scutch_share=1 / 12,
-        scutch_least=6,
-    )(test)  # fmt: skip
+    return _noting(scutch_in_job=True, scutch_share=1 / 12)(test)
 
 
 def reached(name: str) -> None:

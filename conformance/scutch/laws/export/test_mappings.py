@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scutch.inputs import exported
 from scutch.inputs.backends import TENSORFLOW, on_any
 from scutch.lawkit.equality import alike, alike_in_any_order
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
 from scutch.strategies.exported import METHODS, backends, parameter_trees, program_maps, programs
 
 KEY = "jax_module_default_method"
@@ -65,6 +65,7 @@ RESTRICTIONS = {"none": {}, "constraint": {"polymorphic_constraints": ("b >= 2",
     must_reach=("other shapes", "constraint", "platform"),
 )
 @dear
+@at_least(16)
 @given(
     backend=backends(), described=program_maps(),
     polymorphic=st.fixed_dictionaries(dict.fromkeys(METHODS, st.booleans())),

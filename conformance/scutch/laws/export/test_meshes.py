@@ -13,7 +13,7 @@ from scutch.inputs import exported
 from scutch.inputs.backends import JAX, TENSORFLOW, on_any, on_only
 from scutch.inputs.descriptions import Mesh
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, costly, dear, few, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, few, reached, refused, requirement
 from scutch.lawkit.placement import entries
 from scutch.strategies.exported import backends, programs
 
@@ -99,7 +99,6 @@ def test_variables_are_laid_out_as_their_specs_say(export, backend, mesh, descri
 
 @requirement("export/meshes/specs-need-export-mesh")
 @costly
-@at_least(30)
 @given(backend=backends(), mesh=meshes, described=sharded_parameters())
 def test_specs_without_an_export_mesh_are_refused(export, backend, mesh, described):
     """`pspecs` outside an export mesh, or after it was left, is an error that tells how to enter
@@ -115,7 +114,6 @@ def test_specs_without_an_export_mesh_are_refused(export, backend, mesh, describ
 
 @requirement("export/meshes/export-mesh-needs-specs")
 @costly
-@at_least(30)
 @given(backend=backends(), mesh=meshes, described=sharded_parameters())
 def test_an_export_mesh_without_specs_is_refused(export, backend, mesh, described):
     """A module that is made on an export mesh without `pspecs` is refused with an error that names
@@ -155,7 +153,6 @@ def test_one_axis_over_several_mesh_axes_must_be_allowed(export, mesh, order, ax
 
 @requirement("export/meshes/parameters-must-be-jax-arrays")
 @costly
-@at_least(30)
 @given(backend=backends(), mesh=meshes, described=sharded_parameters(), at=st.integers(0, 2))
 def test_parameters_on_an_export_mesh_must_be_arrays_of_jax(export, backend, mesh, described, at):
     """On an export mesh a module, or an update of one, is refused if any one of the parameters is

@@ -59,6 +59,7 @@ def test_a_variable_is_named_by_the_path_of_its_parameter(export, backend, param
 
 @requirement("export/names/tilde-becomes-underscore", must_reach=("tilde",))
 @costly
+@at_least(16)
 @given(backend=backends(), params=parameter_trees(keys=tilde_keys, nodes=KEYED, depth=3))
 def test_a_tilde_in_a_path_becomes_an_underscore(export, backend, params):
     """A `~` in the path of a parameter, as in names of dm-haiku, is `_` in the variable's name,
@@ -96,7 +97,6 @@ def _lossy_nodes(tree):
 
 @requirement("export/names/module-keeps-its-name")
 @costly
-@at_least(30)
 @given(backend=backends(), name=numbered_names("served", "my_model", "m"))
 def test_a_module_has_the_name_that_it_was_given(export, backend, name):
     """A module's `name` is the one that it was given, which is a Python identifier, as TensorFlow

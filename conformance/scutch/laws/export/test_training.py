@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scutch.inputs import exported
 from scutch.inputs.backends import on_any
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.lawkit.tolerances import TRAINING, near
 from scutch.strategies.exported import (
     PLAIN_KEYS,
@@ -40,7 +40,6 @@ def _module(backend, params, trainable, steps=("add",), **options):
 
 @requirement("export/training/boolean-holds-for-all", must_reach=("True", "False", "None"))
 @costly
-@at_least(30)
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([True, False, None]))
 def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
     """`trainable=True` makes every variable of a module trainable, `trainable=False` none; without
@@ -54,7 +53,6 @@ def test_one_boolean_is_for_all_variables(export, backend, params, trainable):
 
 @requirement("export/training/tree-holds-leaf-by-leaf", must_reach=("some", "of NumPy"))
 @costly
-@at_least(30)
 @given(backend=backends(), params=parameter_trees(), flags=flags, of_numpy=st.booleans())
 def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags, of_numpy):
     """`trainable` as a tree with the structure of the parameters says for each variable whether it
@@ -121,7 +119,6 @@ def test_gradients_of_trainable_variables_are_those_of_jax(
 
 @requirement("export/training/gradients-must-fit-trainables")
 @costly
-@at_least(30)
 @given(backend=backends(), params=parameter_trees(), trainable=st.sampled_from([False, None]))
 def test_gradients_without_trainable_variables_are_refused(export, backend, params, trainable):
     """`with_gradient=True` for a module without trainable variables is an error that names the

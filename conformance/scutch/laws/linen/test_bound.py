@@ -20,7 +20,7 @@ from scutch.lawkit.equality import alike, alike_in_any_order, holds
 from scutch.lawkit.inside import KINDS, inside
 from scutch.lawkit.interruptions import Interruption
 from scutch.lawkit.lifts import stacked
-from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement
+from scutch.lawkit.marks import costly, raised, reached, refused, requirement
 from scutch.strategies.names import numbered_names
 
 X = np.arange(1, 7, dtype="float32")
@@ -91,7 +91,6 @@ LIFTED = ("none", "jit", "remat", "vmap", "scan")
 
 
 @requirement("linen/names/second-name-is-refused", must_reach=(*DEFINES, *LIFTED))
-@few("five pairs, in a module that one of five lifts takes, or in a part of one")
 @given(
     pair=st.sampled_from(DEFINES), lift=st.sampled_from(LIFTED), method=st.booleans(),
     name=numbered_names("weight", "W", "inner_part"),

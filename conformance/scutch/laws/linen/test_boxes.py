@@ -17,7 +17,7 @@ from scutch.inputs.stored_boxes import STORED, stored, trailing
 from scutch.lawkit.boxes import outermost
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, plain_text
-from scutch.lawkit.marks import at_least, costly, reached, refused, requirement
+from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import any_boxes, arrays, trees
 from scutch.strategies.names import numbered_names
@@ -40,7 +40,6 @@ def _giving(linen, initializer):
 
 @requirement("linen/boxes/passed-box-shape-is-unboxed", must_reach=(*STORED, *FITS))
 @costly
-@at_least(30)
 @given(value=floats, form=forms, fits=st.sampled_from(FITS))
 def test_a_parameter_that_is_passed_is_checked_without_its_box(meta, linen, value, form, fits):
     """`apply` accepts a boxed parameter if its unboxed value has the shape that is expected.

@@ -21,7 +21,7 @@ from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close
 from scutch.lawkit.lifts import stacked
-from scutch.lawkit.marks import costly, dear, few, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, reached, refused, requirement
 from scutch.lawkit.placement import has_sharding, in_context
 from scutch.lawkit.tolerances import CALLS, GRADIENTS
 from scutch.lawkit.training import assert_trains_as_evaluated
@@ -274,7 +274,6 @@ def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, f
 
 
 @requirement("linen/collections/sown-values-keep-order", must_reach=("plain", *LIFTS, "twice"))
-@few("up to three values and steps, sown alone or in a lift")
 @costly
 @given(
     how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3),

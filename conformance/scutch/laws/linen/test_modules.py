@@ -20,7 +20,7 @@ from scutch.inputs import models
 from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, leaf_pairs
-from scutch.lawkit.marks import costly, dear, raised, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, dear, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import PLAIN, layers, lifts
@@ -47,6 +47,7 @@ def test_init_follows_its_key(model, seeds):
 
 @requirement("linen/methods/apply-is-pure")
 @dear
+@at_least(18)
 @given(model=any_models, train=st.booleans(), seed=st.integers(0, 3))
 def test_apply_depends_on_its_arguments_alone(model, train, seed):
     """`apply` gives the same results for the same arguments, and changes none of them."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
 from scutch.lawkit.lifts import stacked
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
 from scutch.lawkit.placement import assert_placed
 from scutch.lawkit.tolerances import CALLS, near
 from scutch.laws.linen.explicit_axes import on_mesh, reach_ways, sharded_input
@@ -143,6 +143,7 @@ def _repeated(linen, kind, split):
 
 @requirement("linen/streams/lifted-dropout-splits", must_reach=("split", "shared", *REPEATS))
 @dear
+@at_least(12)
 @given(kind=st.sampled_from(REPEATS), split=st.booleans(), seed=st.integers(0, 9))
 def test_lifted_dropout_is_split_or_shared(linen, kind, split, seed):
     """Under `scan`, `vmap`, `while_loop` and `remat_scan`, dropout drops other entries in each

@@ -19,7 +19,7 @@ from jax.sharding import PartitionSpec as P
 
 from scutch.lawkit.domain import assume, need_devices
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import dear, reached, requirement
+from scutch.lawkit.marks import at_least, dear, reached, requirement
 from scutch.lawkit.placement import has_sharding, in_context
 from scutch.lawkit.tolerances import TRAINING
 from scutch.lawkit.training import MOMENTUM
@@ -152,6 +152,7 @@ def test_a_generated_model_trains_on_a_mesh_as_on_one_device(linen, model, wide)
 
 @requirement("linen/training/generated-models-train-alike", must_reach=("several devices",))
 @dear
+@at_least(26)
 @given(model=_models("LogicallyPartitioned"), wide=wide_axes, order=st.permutations(AXES))
 def test_a_generated_logical_model_trains_on_a_mesh_as_on_one_device(linen, model, wide, order):
     """So does a model annotated logically, whose names rules map to other axes of the mesh."""

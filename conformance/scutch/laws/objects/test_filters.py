@@ -14,7 +14,7 @@ from scutch.inputs.descriptions import Array
 from scutch.inputs.filters import FAILING, build_filter, takes
 from scutch.inputs.graphs import ATTRIBUTES, VARIABLES, classes, leaves
 from scutch.lawkit.equality import alike, alike_in_any_order, says_equal
-from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.lawkit.marks import at_least, raised, reached, refused, requirement
 from scutch.strategies import filters, object_trees, variables
 
 tagged = st.builds(
@@ -50,6 +50,7 @@ def _check(nnx, root, wanted):
 
 
 @requirement("objects/filters/type-takes-instances", must_reach=("taken", "left", "base"))
+@at_least(40)
 @given(
     root=object_trees(),
     kind=st.sampled_from((*VARIABLES, "Variable")),
@@ -115,6 +116,7 @@ ASKING = {
 
 
 @requirement("objects/filters/predicates-see-path-and-variable", must_reach=(*ASKING, *PLACES))
+@at_least(60)
 @given(
     how=st.sampled_from(list(ASKING)), place=st.sampled_from(PLACES),
     error=st.sampled_from(list(FAILING)),

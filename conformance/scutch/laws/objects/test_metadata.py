@@ -61,13 +61,17 @@ def _note(variable, value):
 
 
 def _by_every_copy(law):
-    """Give a law an example of each way to copy, which few random inputs might miss.
+    """Give a law examples of each way to copy, which few random inputs might miss.
 
     One example is of the base class `Variable`, which an implementation that registers the
-    subclasses may miss.
+    subclasses may miss; one has metadata that is no hook.
     """
     for how in COPIES:
-        law = example(variable=Variable("Variable", Array((2,), "int32")), how=how, hook=True)(law)
+        for variable in (
+            Variable("Variable", Array((2,), "int32")),
+            Variable("Param", Array((2,), "int32"), {"note": "kept"}),
+        ):
+            law = example(variable=variable, how=how, hook=True)(law)
     return law
 
 

@@ -18,7 +18,7 @@ from scutch.inputs.descriptions import Array
 from scutch.inputs.graphs import classes, nodes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, costly, few, options, reached, requirement
+from scutch.lawkit.marks import costly, few, options, reached, requirement
 from scutch.strategies import arrays, object_trees
 from scutch.strategies.names import numbered_names
 
@@ -246,7 +246,6 @@ def _compares_as_its_value_does(nnx, compare, value, other, side):
 
 @requirement("objects/arithmetic/comparison-is-elementwise", must_reach=SIDES)
 @costly
-@at_least(30)
 @given(**compared)
 def test_a_variable_equals_what_its_value_equals(nnx, value, other, side):
     """`==` of a variable compares each entry, as `==` of its value does.
@@ -258,7 +257,6 @@ def test_a_variable_equals_what_its_value_equals(nnx, value, other, side):
 
 @requirement("objects/arithmetic/comparison-is-elementwise", must_reach=SIDES)
 @costly
-@at_least(30)
 @given(**compared)
 def test_a_variable_is_unequal_to_what_its_value_is_unequal_to(nnx, value, other, side):
     """`!=` of a variable compares each entry, as `!=` of its value does.

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec
 from scutch.inputs.graphs import classes
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import at_least, options, raised, reached, requirement
+from scutch.lawkit.marks import options, raised, reached, requirement
 from scutch.lawkit.placement import entries
 from scutch.lawkit.states import raw_values
 from scutch.strategies.moded_calls import FLAGS
@@ -150,7 +150,6 @@ def _shape_and_names(variable):
     must_reach=("alone", "vmap", "jax.vmap", "named", "nameless", "shared", "nothing", "changed"),
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
-@at_least(40)
 @given(
     how=st.sampled_from(["alone", "vmap", "jax.vmap"]), mode=st.sampled_from(FLAGS),
     partition=st.sampled_from(PARTITIONS), names=axis_names,

@@ -127,7 +127,6 @@ def _call(transforms, mesh, root, how, specs):
 @requirement(
     "transformations/aliasing/jit-of-objects", must_reach=("same", "different", "one None")
 )
-@few("every place of two specs for an object that is reached twice; JIT-11b draws programs")
 @given(root=st.just(TWICE), how=hows, specs=specs_or_none, mesh=st.just(Mesh((2,), ("data",))))
 @example(root=TWICE, how="child", specs=(None, ("data",)), mesh=Mesh((2,), ("data",)))
 def test_an_object_has_one_sharding(transforms, root, how, specs, mesh):

@@ -247,7 +247,6 @@ BEHIND_MORE = {"more": _weighed, "first and more": _weighed_from}
 
 
 @requirement("transformations/options/jit-of-objects[name-only]", must_reach=("static", "donated"))
-@few("so many arguments before a name, which is static or donated")
 @given(
     takes=st.sampled_from(list(BEHIND_MORE)), count=st.integers(1, 4), static=st.booleans(),
     numbered=st.booleans(),

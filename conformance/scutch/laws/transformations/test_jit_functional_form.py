@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.filters import build_filter
 from scutch.lawkit.domain import assume, not_available
-from scutch.lawkit.marks import raised, reached, requirement
+from scutch.lawkit.marks import at_least, raised, reached, requirement
 from scutch.lawkit.modes import takes_modes
 from scutch.lawkit.states import flat_state, raw_values
 from scutch.strategies import arrays, object_trees, small_graphs, type_filters, variables
@@ -70,6 +70,7 @@ def _in_order(nnx, kind):
     "transformations/modes/functional-form-is-kept",
     must_reach=(*FORMS, "shared", "apart", "no pytree", *AROUND, *ORDERED),
 )
+@at_least(40)
 @given(
     root=st.one_of(apart, apart, small_graphs(size=3)), form=st.sampled_from(FORMS),
     mode=st.sampled_from([False, None, False, True]), around=st.sampled_from(list(AROUND)),

@@ -16,6 +16,7 @@ from scutch.strategies.object_calls import called_jits, object_calls
 
 @requirement("transformations/equals-jax/jit-of-objects", must_reach=("returned",))
 @dear
+@at_least(14)
 @given(call=object_calls("jit"))
 def test_jit_over_objects_is_the_one_of_jax_over_their_leaves(transforms, call):
     """Lifted `jit` of a program that changes values, attributes, containers or the places of
@@ -79,7 +80,6 @@ moded = st.sampled_from(list(MODES)).flatmap(
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
-@at_least(60)
 @given(moded=moded)
 def test_modes_of_jit_change_values_as_jax_does(transforms, moded):
     """Every mode of `jit` that the implementation has changes the values of variables as `jax.jit`
@@ -103,7 +103,6 @@ laid_partials = st.sampled_from(("partial", "partial, graph=False")).flatmap(
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
-@at_least(60)
 @given(call=laid_partials)
 def test_shardings_of_what_is_bound_come_first(transforms, call):
     """`jit_partial` takes `in_shardings` for the bound arguments first, and then for the others.

@@ -142,7 +142,7 @@ NEWCOMERS = ("add", "adopt", "append", "set item")
 
 @requirement("transformations/nothing-lost/jit-of-objects[several-calls]")
 @costly
-@at_least(60)
+@at_least(24)
 @given(
     program_copies=copies(
         programs((*STEPS, *VALUES * 3), between=(*STEPS, *NEWCOMERS * 4), calls=2, max_steps=2)

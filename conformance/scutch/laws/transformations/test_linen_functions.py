@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scutch.inputs.models import keys
 from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import costly, dear, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS
 
 X = np.ones((2, 3), "float32")
@@ -135,6 +135,7 @@ class _Middle:
     must_reach=(*KINDS, "scan", *FORMS, "inside", "after", "setup", "field", "param", "twice"),
 )
 @costly
+@at_least(22)
 @given(
     kind=st.sampled_from([*KINDS, "scan", "scan"]), form=st.sampled_from(FORMS), before=widths,
     inside=widths,
@@ -168,6 +169,7 @@ def test_a_lifted_function_goes_on_in_its_method(
     must_reach=("called again", "applied again", *KINDS, *FORMS),
 )
 @dear
+@at_least(18)
 @given(
     kind=st.sampled_from(KINDS), form=st.sampled_from(FORMS), before=widths, bias=st.booleans(),
     inside=st.lists(st.integers(1, 3), min_size=1, max_size=2), after=widths,

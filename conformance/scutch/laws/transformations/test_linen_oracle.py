@@ -14,7 +14,7 @@ from scutch.inputs.linen_calls import COLLECTIONS, LinenCall, LinenLift
 from scutch.inputs.transformations import CARRIED
 from scutch.lawkit.agreement import compare_traces
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import dear, reached, requirement
+from scutch.lawkit.marks import at_least, dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS, near
 from scutch.strategies.linen_calls import linen_calls
 from scutch.strategies.models import layers
@@ -75,6 +75,7 @@ def _gradients(route, weights):
 
 @requirement("transformations/equals-jax/vmap-of-linen", must_reach=("applied",))
 @dear
+@at_least(22)
 @given(call=linen_calls("vmap"))
 def test_a_mapped_module_is_jax_vmap_of_the_module(call):
     """`vmap` of a module, or of its methods, equals `jax.vmap` of the module's `apply`.
@@ -87,6 +88,7 @@ def test_a_mapped_module_is_jax_vmap_of_the_module(call):
 
 @requirement("transformations/equals-jax/scan-of-linen", must_reach=("applied",))
 @dear
+@at_least(22)
 @given(call=linen_calls("scan", max_size=1))
 def test_a_looped_module_is_jax_scan_of_the_module(call):
     """`scan` of a module equals `jax.lax.scan` of its `apply`.
@@ -98,6 +100,7 @@ def test_a_looped_module_is_jax_scan_of_the_module(call):
 
 @requirement("transformations/equals-jax/jit-of-linen", must_reach=("applied",))
 @dear
+@at_least(14)
 @given(call=st.sampled_from(["jit", "remat"]).flatmap(lambda kind: linen_calls(kind, max_size=1)))
 def test_a_compiled_or_rematerialized_module_is_the_module(call):
     """`apply` of a module under `jit` and `remat` equals plain `apply`.

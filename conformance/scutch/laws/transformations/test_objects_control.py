@@ -7,7 +7,7 @@ from hypothesis import given
 
 from scutch.inputs.object_agreement import agreement
 from scutch.lawkit.domain import assume, not_available
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import at_least, costly, reached, requirement
 from scutch.lawkit.modes import takes_modes
 from scutch.strategies.object_control import controlled_calls, custom_calls
 
@@ -31,6 +31,7 @@ def _agrees(call, transforms, *, only_in_modes=False):
     must_reach=("cond", "switch", "returned", "refused"),
 )
 @costly
+@at_least(24)
 @given(call=controlled_calls("cond", "switch"))
 def test_branches_of_objects_are_those_of_jax(transforms, call):
     """Lifted `cond` and `switch` give the outputs, values and refusals of JAX's own of pure

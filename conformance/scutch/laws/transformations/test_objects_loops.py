@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences, nodes
 from scutch.lawkit.equality import alike, holds
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import at_least, costly, reached, requirement
 from scutch.laws.transformations.nested_modules import PLACES, at, nested_model, node_pairs
 
 KINDS = ("Param", "BatchStat", "Count")
@@ -168,6 +168,7 @@ loop_axes = st.fixed_dictionaries(
     must_reach=("whole", "by type", "carried", "sliced", "shared by all", "reverse", "renewed"),
 )
 @costly
+@at_least(18)
 @given(
     axes=loop_axes,
     whole=st.booleans(),

@@ -22,7 +22,7 @@ from scutch.inputs.object_lifts import as_named_by
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.equations import equations
 from scutch.lawkit.mapped import shard_map
-from scutch.lawkit.marks import at_least, reached, requirement
+from scutch.lawkit.marks import reached, requirement
 from scutch.laws.transformations.lift_options import (
     POLICIES,
     as_jax_takes,
@@ -180,7 +180,6 @@ def _of_arrays(kind, options, axes, step, *, by_name):
 @requirement(
     "transformations/options/lifts-of-objects", must_reach=(*KINDS, *AXES, "an object", "by name")
 )
-@at_least(30)
 @_with_each
 @given(
     chosen=chosen, with_object=st.booleans(), axes=st.sampled_from(AXES),

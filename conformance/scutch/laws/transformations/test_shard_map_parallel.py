@@ -18,7 +18,7 @@ from scutch.inputs.programs import VALUES
 from scutch.inputs.tensor_parallel import FILTERS
 from scutch.lawkit.equality import alike
 from scutch.lawkit.interruptions import Interruption
-from scutch.lawkit.marks import costly, dear, few, raised, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, few, raised, reached, requirement
 from scutch.lawkit.placement import has_sharding
 from scutch.lawkit.tolerances import CALLS, MODELS, near
 from scutch.strategies import copies, meshes, programs
@@ -166,6 +166,7 @@ MAPPED = (("shard_map", "jit"), ("shard_map", "jit"), ("shard_map",))
 
 @requirement("transformations/nothing-lost/shard-map-of-objects", must_reach=("returned",))
 @dear
+@at_least(26)
 @given(call=st.sampled_from(MAPPED).flatmap(lambda kinds: object_calls(*kinds)))
 def test_updates_reach_the_objects_outside(transforms, call):
     """Values that a mapped program assigns are in the variables after the call, as JAX's own

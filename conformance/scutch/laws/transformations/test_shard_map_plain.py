@@ -8,7 +8,7 @@ from hypothesis import given
 
 from scutch.lawkit.agreement import difference
 from scutch.lawkit.mapped import shard_map
-from scutch.lawkit.marks import costly, dear, options, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
 from scutch.strategies.transformations import plain_shard_map_calls
 
 
@@ -67,6 +67,7 @@ def test_none_is_the_spec_of_an_argument_that_is_not_sharded(transforms, call):
 @requirement("transformations/refuses/shard-map-of-arrays", must_reach=("refused", "accepted"))
 @options("transforms.shard_map.check_vma")
 @costly
+@at_least(18)
 @given(call=plain_shard_map_calls(illegal=True))
 def test_lifted_shard_map_refuses_what_jax_refuses(transforms, call):
     """Lifted `shard_map` refuses every call that `jax.shard_map` refuses.
