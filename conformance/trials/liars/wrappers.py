@@ -143,6 +143,20 @@ class DropsAnywhere:
 tell(DropsAnywhere, claims=HONEST, nnx={"Dropout": DropsAnywhere.Dropout})
 
 
+class DropsOfEachApart:
+    """Breaks BRG-7d: attention drops other weights of each head, also where all should be alike."""
+
+    class MultiHeadAttention(nnx.MultiHeadAttention):
+        def __init__(self, *args, broadcast_dropout=True, rngs, **kwargs):
+            super().__init__(*args, broadcast_dropout=False, rngs=rngs, **kwargs)
+
+
+tell(
+    DropsOfEachApart, claims=HONEST,
+    nnx={"MultiHeadAttention": DropsOfEachApart.MultiHeadAttention},
+)  # fmt: skip
+
+
 @of_bridge
 class StreamsOfItsOwn:
     """Breaks BRG-9a: a wrapper copies the streams that it is given, so that two draw alike."""

@@ -228,6 +228,48 @@ def test_attention_is_a_mean_of_values_by_keys(
     assert_close(found, expected, "wrapped", **MODELS)
 
 
+@requirement(
+    "bridge/wrappers/streams-follow-seeds", must_reach=("together", "apart", "eval", "call")
+)
+@costly
+@given(
+    seed=seeds, heads=st.integers(2, 3), rate=st.sampled_from([0.25, 0.5]), together=st.booleans(),
+    where=st.sampled_from(["layer", "call", "eval"]),
+)  # fmt: skip
+def test_attention_drops_weights(nnx, seed, heads, rate, together, where):
+    """`MultiHeadAttention` drops weights at its rate, of all examples and heads alike or of each
+    apart, by a stream of the layer or of the call; after `eval` it drops none.
+    """
+    reached("together" if together else "apart")
+    reached(where)
+    size = 6
+    layer = nnx.MultiHeadAttention(
+        heads, size * heads, use_bias=False, dropout_rate=rate, broadcast_dropout=together,
+        deterministic=False, decode=False, rngs=nnx.Rngs(seed),
+    )  # fmt: skip
+    # All weights are alike, and a value says of which key it is: so each output is a weight.
+    state = nnx.state(layer, nnx.Param)
+    shown = np.eye(size * heads, dtype="float32").reshape(heads, size, size * heads)
+    first = np.eye(size * heads, size, dtype="float32")[:, None].repeat(heads, 1)
+    kernels = {"query": 0 * first, "key": 0 * first, "value": first, "out": shown}
+    nnx.replace_by_pure_dict(state, {name: {"kernel": each} for name, each in kernels.items()})
+    nnx.update(layer, state)
+    if where == "eval":
+        layer.eval()
+    x = np.eye(size, size * heads, dtype="float32")[None].repeat(8, 0)
+    options = {"rngs": nnx.Rngs(dropout=seed)} if where == "call" else {}
+    weights = np.asarray(layer(x, **options)).reshape(8, size, heads, size)
+    kept = np.not_equal(weights, 0)
+    if where == "eval":
+        assert kept.all()
+        rate = 0
+    assert near(weights, kept / (size * (1 - rate)), **CALLS)
+    if where != "eval":
+        of_one = np.broadcast_to(kept[:1, :, :1], kept.shape)
+        assert 0 < kept.mean() < 1
+        assert alike(np.array_equal(kept, of_one), together)
+
+
 @requirement("bridge/wrappers/streams-follow-seeds", must_reach=("kept", "some", "dropped", "eval"))
 @given(
     rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds,

@@ -102,15 +102,20 @@ def test_lifted_maps_and_loops_name_the_axis_that_they_add(
 
 @requirement("transformations/fits-rank/lifts-of-objects", must_reach=("vmap", "scan", "first"))
 @options("nnx.Variable.out_sharding")
-@given(how=st.sampled_from(["vmap", "scan"]), names=st.sampled_from(NAMES), axis=st.integers(0, 2))
+@given(
+    how=st.sampled_from(["vmap", "scan"]), names=st.sampled_from(NAMES),
+    axis=st.sampled_from([0, 1, 2, None]),
+)  # fmt: skip
 def test_a_lift_that_names_no_axis_leaves_the_names_at_their_axes(
     transforms, nnx, how, names, axis
 ):
     """A variable with names that is made under lifted `vmap` or `scan` without a partition name is
     unsharded along the axis that is added, and has its names at the axes that they were given for;
-    or the call is refused. Names at the end that are `None` may be left out.
+    or the call is refused. Names at the end that are `None` may be left out. Where no axis is
+    added, there is no name more.
     """
-    axis = min(axis, len(names))
+    assume(how == "vmap" or axis is not None)
+    axis = None if axis is None else min(axis, len(names))
     reached(how)
     if axis == 0:
         reached("first")
