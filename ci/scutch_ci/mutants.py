@@ -51,10 +51,12 @@ from scutch_ci import conformance
 from scutch_ci.checkout import ROOT, processors
 from scutch_ci.equivalents import EQUIVALENT, EXCLUDED, kind_of, listed
 from scutch_ci.faults import Fault, conditional, faults_in
-from scutch_ci.sights import FEW, Sight, called_by_import, convicting, seeing, sights, uncalled
+from scutch_ci.sights import MANY, Sight, called_by_import, convicting, seeing, sights, uncalled
 from scutch_ci.subjects import PACKAGES, Subject, judging
 
 OUTPUT = ROOT / "build" / "mutants"
+FEW = 10
+"""Inputs for each law at first; most faults are found by these."""
 JUDGED = ("found", "survived", "unseen")
 """The outcomes that count in the score."""
 
@@ -126,7 +128,7 @@ def tried(work: Work) -> Result:
         for limit in dict.fromkeys((min(FEW, most), most)):
             for name in names:
                 count = min(limit, examples[name])
-                answer = runner.ask([name, count], 30 + 10 * laws[name].seconds * count / FEW)
+                answer = runner.ask([name, count], 30 + 10 * laws[name].seconds * count / MANY)
                 if isinstance(answer, Lost):
                     return result(answer.outcome, name, f"{answer.doing}: {answer.reason}")
                 if answer[0] == "failed":

@@ -17,15 +17,15 @@ from pathlib import Path
 import jax
 from rich.progress import Progress
 from scutch import catalogue
-from scutch.judging import suite
+from scutch.judging import profiles, suite
 from scutch.judging.isolation import Lost, Runner
 from scutch.report.text import publish
 
 from scutch_ci.faults import Fault
 from scutch_ci.subjects import Subject, imported, judging
 
-FEW = 10
-"""Inputs for each law at first; most faults are found by these."""
+MANY = profiles.PROFILES[profiles.DEFAULT].examples
+"""Inputs for each law, as in a run: fewer would not show all functions that it calls."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Sight:
 
     Args:
       outcome: The outcome of the trial; `known` if the law broke, and only in known ways.
-      seconds: The duration of the trial, on `FEW` inputs.
+      seconds: The duration of the trial, on `MANY` inputs.
       functions: The functions of the package that the law called, as `file:scope`.
     """
 
@@ -51,11 +51,14 @@ def sights(subject: Subject, jobs: int, file: Path) -> dict[str, Sight]:
       jobs: How many processes try laws.
       file: Keeps the trials; it may be missing. A law is tried again if one of these has changed:
         the code of the implementation, the code of the law's module, the ways in which the law is
-        known to break, or the version of JAX.
+        known to break, the number of inputs, or the version of JAX.
     """
     kept = json.loads(file.read_text("utf-8")) if file.exists() else {}
     sources = [code(text) for text in subject.sources.values()]
-    wanted = {law.name: digest(text, *subject.ways(law), *sources) for law, text in codes_of_laws()}
+    wanted = {
+        law.name: digest(str(MANY), text, *subject.ways(law), *sources)
+        for law, text in codes_of_laws()
+    }
     kept = {name: each for name, each in kept.items() if each["digest"] == wanted.get(name)}
     left = [name for name in wanted if name not in kept]
     parts = [(subject, left[first : first + 16]) for first in range(0, len(left), 16)]
@@ -112,7 +115,7 @@ def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
             continue
         if runner.pid is None:
             runner.ask(None, 300)
-        answer = runner.ask([law.name, FEW], 300)
+        answer = runner.ask([law.name, MANY], 300)
         found[law.name] = (
             Sight(answer.outcome, 300.0, ()) if isinstance(answer, Lost)
             else Sight(answer[0], answer[1], tuple(answer[2]))

@@ -55,7 +55,8 @@ def dear(test: Test) -> Test:
 def at_least(inputs: int) -> Callable[[Test], Test]:
     """Mark a law that gets so many inputs at least by the default profile.
 
-    A law needs the mark if it does not convict its liars on the inputs that it would get otherwise.
+    A law needs the mark if it does not convict its liars on the inputs that it would get otherwise,
+    or if it chooses among many modes, options and functions at once.
 
     Args:
       inputs: Above 6, which every law gets.

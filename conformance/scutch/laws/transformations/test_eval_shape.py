@@ -13,7 +13,7 @@ from scutch.inputs import graphs
 from scutch.inputs.programs import METADATA, MODULE_CHANGES, UNSHARED, VALUES, fingerprint, inputs
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import options, raised, reached, requirement
+from scutch.lawkit.marks import at_least, options, raised, reached, requirement
 from scutch.lawkit.states import raw_value
 from scutch.strategies import copies, programs
 from scutch.strategies.moded_calls import FLAGS, unshared_programs
@@ -64,6 +64,7 @@ def _foreseen(transforms, route, mode, function, bound, others, by_name):
     must_reach=(*ROUTES, "by default", "abstract", "metadata"),
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
+@at_least(30)
 @given(
     route=st.sampled_from(("function", *ROUTES)), mode=st.sampled_from(({}, *FLAGS)),
     abstract=st.booleans(),

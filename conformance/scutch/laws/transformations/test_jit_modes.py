@@ -17,7 +17,7 @@ from scutch.inputs.object_agreement import agreement
 from scutch.inputs.programs import METADATA, inputs
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
-from scutch.lawkit.marks import costly, dear, few, options, raised, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, few, options, raised, reached, requirement
 from scutch.strategies import copies
 from scutch.strategies.moded_calls import FLAGS, LIFTS, moded_lifts, unkept_calls, unshared_programs
 
@@ -81,6 +81,7 @@ def test_further_options_are_those_of_jax_in_every_mode(transforms, nnx, mode, o
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
+@at_least(30)
 @given(call=st.sampled_from(LIFTS).flatmap(moded_lifts))
 def test_modes_of_lifts_change_values_as_jax_does(transforms, call):
     """With `graph=False` and `graph_updates=False`, `vmap`, `scan`, `value_and_grad`, `remat` and
@@ -137,6 +138,7 @@ def _with_each_capturing(law):
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
 @_with_each_capturing
+@at_least(30)
 @given(call=st.one_of(unkept_calls(), capturing))
 def test_what_a_mode_does_not_keep_is_refused(transforms, nnx, call):
     """Each mode of each lift keeps an object one object, or refuses the call.
@@ -244,6 +246,7 @@ def _changing(transforms, lift, mode, program):
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
+@at_least(20)
 @given(
     lift=st.sampled_from(CHANGING), mode=st.sampled_from(FLAGS), default=st.booleans(),
     program_copies=copies(unshared_programs((*METADATA, *METADATA, "bump"))),

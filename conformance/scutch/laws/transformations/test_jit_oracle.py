@@ -80,6 +80,7 @@ moded = st.sampled_from(list(MODES)).flatmap(
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
+@at_least(30)
 @given(moded=moded)
 def test_modes_of_jit_change_values_as_jax_does(transforms, moded):
     """Every mode of `jit` that the implementation has changes the values of variables as `jax.jit`
@@ -103,6 +104,7 @@ laid_partials = st.sampled_from(("partial", "partial, graph=False")).flatmap(
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
+@at_least(30)
 @given(call=laid_partials)
 def test_shardings_of_what_is_bound_come_first(transforms, call):
     """`jit_partial` takes `in_shardings` for the bound arguments first, and then for the others.

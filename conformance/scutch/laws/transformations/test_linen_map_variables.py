@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scutch.inputs import models
 from scutch.inputs.linen_calls import COLLECTIONS
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, raised, reached, refused, requirement
 from scutch.lawkit.parts import mutable_collections, weighted_gradients, within
 from scutch.lawkit.tolerances import GRADIENTS
 from scutch.strategies import parts
@@ -141,6 +141,7 @@ def test_a_module_computes_with_mapped_variables(linen, train, model, how, wante
     "transformations/equals-jax/map-variables-of-linen[init]", must_reach=("outside", "inside")
 )
 @costly
+@at_least(15)
 @given(**{**drawn, "model": parts(("Dense", "BatchNorm", "Counter", "Counter", "Counter"))})
 def test_mapped_variables_are_made_by_init(linen, model, how, wanted, where):
     """`init` under `map_variables` gives the module's variables, mapped back by `trans_out_fn`.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Array
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import costly, dear, options, raised, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, options, raised, reached, requirement
 from scutch.lawkit.modes import takes_modes, under_other_modes
 from scutch.lawkit.states import flat_state, raw_values
 from scutch.lawkit.training import MOMENTUM
@@ -180,6 +180,7 @@ drawn = object_trees(containers=True, bare=False, variable=vectors, max_objects=
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
+@at_least(20)
 @given(
     root=drawn, again=st.one_of(st.just(0), st.integers(0, 20)), graph=st.booleans(),
     holds_plain=st.sampled_from([False, False, True]),
@@ -295,6 +296,7 @@ OF_OBJECTS = ("eval_shape", "get_abstract_model")
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
+@at_least(20)
 @given(
     root=drawn, again=st.integers(0, 20), holds_plain=st.booleans(),
     chosen=st.lists(st.sampled_from(list(TRACED)), min_size=3, max_size=3, unique=True),

@@ -18,7 +18,7 @@ from scutch.inputs.object_agreement import agreement
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.mapped import shard_map
-from scutch.lawkit.marks import costly, dear, options, reached, requirement
+from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
 from scutch.lawkit.modes import takes_modes
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies.moded_calls import FLAGS
@@ -358,6 +358,7 @@ def _outside(names, shape, axes):
     must_reach=(*VARIABLES, "grad", "value_and_grad", "several"),
 )
 @costly
+@at_least(20)
 @given(
     kinds=st.lists(st.sampled_from(VARIABLES), min_size=1, max_size=3), data=st.integers(0, 6),
     lift=st.sampled_from(["grad", "value_and_grad"]), size=st.integers(0, 3),

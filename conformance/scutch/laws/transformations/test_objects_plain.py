@@ -66,6 +66,7 @@ def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
 
 @requirement("transformations/equals-jax/remat-of-arrays", must_reach=("returned", "refused"))
 @costly
+@at_least(17)
 @given(call=plain_remat_calls())
 def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
     """On arrays alone, lifted `remat` gives the values and the refusals of `jax.checkpoint`."""
@@ -129,6 +130,7 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
 
 @requirement("transformations/options/lifts-of-arrays[lists]", must_reach=("returned",))
 @costly
+@at_least(15)
 @given(call=plain_listed_calls())
 def test_lists_serve_where_tuples_do(transforms, call):
     """Axes, and numbers of arguments, may be given as a list in the place of a tuple."""
@@ -210,6 +212,7 @@ fields = st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True)
 
 @requirement("transformations/options/lifts-of-arrays[fields]", must_reach=(*OWN, *FORMS))
 @costly
+@at_least(20)
 @given(kind=st.sampled_from(list(OWN)), form=st.sampled_from(FORMS), fields=fields)
 def test_a_callable_is_lifted_as_it_is_called_whatever_its_fields_are_called(
     transforms, kind, form, fields
@@ -225,6 +228,7 @@ def test_a_callable_is_lifted_as_it_is_called_whatever_its_fields_are_called(
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
+@at_least(20)
 @given(
     kind=st.sampled_from([*OWN, "shard_map"]), form=st.sampled_from(FORMS), fields=fields,
     mode=st.sampled_from(FLAGS),

@@ -17,7 +17,7 @@ from scutch.inputs.programs import METADATA, STRUCTURE, VARIABLE_CHANGES, inputs
 from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, assert_close, holds
-from scutch.lawkit.marks import costly, options, raised, reached, requirement
+from scutch.lawkit.marks import at_least, costly, options, raised, reached, requirement
 from scutch.lawkit.tolerances import CALLS
 from scutch.strategies import arrays, copies, programs, variables
 from scutch.strategies import graphs as drawn_graphs
@@ -42,6 +42,7 @@ named = st.fixed_dictionaries(
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
+@at_least(15)
 @given(
     mode=st.sampled_from(FLAGS), bound=st.integers(0, 3), tree=st.booleans(), chosen=named,
     scales=st.lists(st.integers(1, 2), min_size=1, max_size=3),
