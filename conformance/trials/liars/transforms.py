@@ -249,3 +249,12 @@ class PassesOptionsOver:
     """Breaks OBJ-8s: an option that `vmap` does not have is passed over."""
 
     vmap = _without(nnx.vmap, "unknown")
+
+
+@of_objects_lifted
+class DropsWhatIsBeside:
+    """Breaks OBJ-7e: with its model, an optimizer hands gradients on, and nothing else."""
+
+    class ModelAndOptimizer(nnx.ModelAndOptimizer):
+        def update(self, grads, /, **kwargs):
+            return super().update(grads)

@@ -67,10 +67,20 @@ def test_a_functional_call_merges_calls_and_splits(nnx, given, start, part, jitt
     assert alike(int((whole[0] if part else whole).calls.get_value()), len(given))
 
 
+def _by_value(optax):
+    """A transformation whose steps are as long as a number that `update` is given beside."""
+
+    def update(updates, state, params=None, *, value=1.0, **others):
+        return jax.tree.map(lambda each: -value * each, updates), state
+
+    return optax.GradientTransformationExtraArgs(lambda params: optax.EmptyState(), update)
+
+
 TRANSFORMATIONS = {
     "sgd": lambda optax: optax.sgd(0.1),
     "momentum": lambda optax: optax.sgd(0.1, momentum=0.9),
     "adam": lambda optax: optax.adam(0.1),
+    "by value": _by_value,
 }
 
 
@@ -83,7 +93,8 @@ def test_both_forms_of_training_compute_what_optax_computes(
     nnx, transforms, name, held, steps, before, start
 ):
     """`ModelAndOptimizer`, which holds its model, and `TrainState`, which holds the parts of one,
-    change the parameters as `optax` does. A train state counts its steps and applies its model.
+    change the parameters as `optax` does; the former hands on what else `update` is given. A train
+    state counts its steps and applies its model.
     """
     del transforms
     optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
@@ -99,12 +110,13 @@ def test_both_forms_of_training_compute_what_optax_computes(
         training = nnx.TrainState.create(definition, params=params, tx=transformation, step=before)
     for slope in steps:
         slopes = {"w": jnp.asarray([slope, 1.0])}
-        updates, state = transformation.update(slopes, state, values)
+        beside = {"value": 1 + slope} if held and name == "by value" else {}
+        updates, state = transformation.update(slopes, state, values, **beside)
         values = optax.apply_updates(values, updates)
         gradients = nnx.state(model, nnx.Param)
         nnx.replace_by_pure_dict(gradients, slopes)
         if held:
-            training.update(gradients)
+            training.update(gradients, **beside)
         else:
             training = training.apply_gradients(gradients)
     if held:
