@@ -12,8 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes, differences
+from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import costly, reached, refused, requirement
+from scutch.lawkit.modes import takes_modes
 from scutch.lawkit.states import flat_state
 
 SIZE = 3
@@ -230,20 +232,22 @@ def test_a_container_of_objects_and_arrays_may_be_carried(
 
 
 INSTEAD = ("new", "exchanged", "twice", "another argument")
+MODES = ({}, {"graph": False}, {"graph_updates": False})
 
 
 @requirement("transformations/equals-jax/scan-of-objects", must_reach=(*INSTEAD, *CONTAINERS))
 @costly
 @given(
     instead=st.sampled_from(INSTEAD), form=st.sampled_from(list(CONTAINERS)),
-    with_array=st.booleans(), changes=st.booleans(),
+    with_array=st.booleans(), changes=st.booleans(), modes=st.sampled_from(MODES),
 )  # fmt: skip
 def test_another_object_than_the_carried_one_is_refused(
-    transforms, nnx, instead, form, with_array, changes
+    transforms, nnx, instead, form, with_array, changes, modes
 ):
     """A step of `scan` that returns a container of objects of the same structure, with a new object
-    in it, or with one of the others in the place of another, is refused.
+    in it, or with one of the others in the place of another, is refused, in every mode.
     """
+    assume(takes_modes(transforms.scan, *modes))
     reached(instead)
     reached(form)
 
@@ -267,5 +271,5 @@ def test_another_object_than_the_carried_one_is_refused(
 
     given = CONTAINERS[form]([made(), made(), *[jnp.ones(2)] * with_array])
     carry = transforms.Carry
-    lifted = transforms.scan(step, in_axes=(carry, None, 0), out_axes=(carry, 0))
+    lifted = transforms.scan(step, in_axes=(carry, None, 0), out_axes=(carry, 0), **modes)
     refused(lambda: lifted(given, made(), X))
