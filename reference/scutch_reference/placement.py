@@ -91,8 +91,9 @@ def constrain(array: Leaf, spec: PartitionSpec, mesh: Mesh | None) -> Tree:
       array: An array or tracer whose rank is at least the length of `spec`. Anything else, such as
         a scalar of Python or an abstract value, is returned as it is.
       spec: For each axis the mesh axes that it is cut along.
-      mesh: A mesh with these axes. `None` means the mesh in context; if there is none, the array
-        is returned as it is.
+      mesh: A mesh with these axes. `None`, or a mesh without axes, as `jax.sharding.get_mesh()`
+        gives it where none is set, means the mesh in context; if there is none, the array is
+        returned as it is.
 
     Returns:
       An array of the same shape, dtype and numbers. Axes that are Manual in context are left out
@@ -102,7 +103,7 @@ def constrain(array: Leaf, spec: PartitionSpec, mesh: Mesh | None) -> Tree:
       ValueError: JAX refuses the spec: an unknown mesh axis, or a size that it cannot divide.
     """
     around: Any = context_mesh()
-    target: Any = around if mesh is None else mesh
+    target: Any = mesh if mesh is not None and mesh.axis_names else around
     if target is None or not isinstance(array, ARRAYS):
         return array
     if manual := axes_of_type(around, "Manual"):
