@@ -1,7 +1,7 @@
 """Strategies for calls of branches, loops and derivatives of functions of objects.
 
-The described calls are those of `scutch.inputs.object_calls`; the innermost transformation is one
-of `scutch.inputs.object_control`. Programs change values alone, as JAX asks of a branch or a turn.
+The described calls are those of `scutch.inputs.object_calls`; one of the transformations is in
+`scutch.inputs.object_control`. Programs change values alone, as JAX asks of a branch or a turn.
 """
 
 from typing import Any
@@ -17,6 +17,11 @@ from scutch.strategies.object_calls import GRAPHS, rewritten, transformations
 from scutch.strategies.programs import programs
 
 _OUTER = ("", "", "", "jit", "vmap", "scan", "grad", "remat")
+_INSIDE = {
+    "cond": ("", "jit", "remat"), "switch": ("", "jit", "remat"),
+    "while_loop": ("", "remat", "scan", "vmap", "grad"), "fori_loop": ("", "remat", "scan"),
+}  # fmt: skip
+"""Transformations of the function of a branch, whose results keep their shapes, or of a turn."""
 _OF_OBJECTS = ((Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)}))
 """Arguments that a gradient can be for: the first one is an object."""
 
@@ -24,6 +29,8 @@ _OF_OBJECTS = ((Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)}))
 @st.composite
 def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
     """Calls of one of the transformations, in no mode or in a mode, alone or inside another.
+
+    A branch or a turn of a loop may call a function that is transformed itself.
 
     Args:
       draw: Hypothesis's.
@@ -40,12 +47,18 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
         program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
     else:
         program = draw(programs(VARIABLE_CHANGES, graphs=GRAPHS, results=("value",)))
-    of_floats = derivative or outer == "grad"
+    nested = not modes and outer in ("", "jit")
+    inside = draw(st.sampled_from(_INSIDE.get(kind, ("",)))) if nested else ""
+    of_floats = derivative or "grad" in (outer, inside)
     dtype = "float32" if of_floats else "int32"
-    arguments = draw(st.sampled_from(_OF_OBJECTS)) if outer == "grad" else program.arguments
+    of_gradient = draw(st.sampled_from(_OF_OBJECTS)) if "grad" in (outer, inside) else None
+    arguments = of_gradient or program.arguments
     keeps = not modes and not outer
-    inner = Transformation(kind, options={**draw(_options(kind, keeps)), "modes": modes})
-    under = (draw(transformations(outer, arguments)), inner) if outer else (inner,)
+    controlled = Transformation(kind, options={**draw(_options(kind, keeps)), "modes": modes})
+    around, within = (
+        (draw(transformations(name, arguments)),) if name else () for name in (outer, inside)
+    )
+    under = (*around, controlled, *within)
     graph = rewritten(program.graph, dtype, None) if of_floats else program.graph
     return ObjectCall(graph, arguments, program.steps, program.results, under, dtype)
 
@@ -77,6 +90,10 @@ def _options(kind: str, keeps: bool) -> st.SearchStrategy[dict[str, Any]]:
     if kind in ("while_loop", "fori_loop"):
         returned = st.sampled_from((True, True, False)) if keeps else st.just(False)
         return st.fixed_dictionaries(
-            {"first": st.sampled_from((0, 2)), "turns": st.integers(0, 3), "returned": returned}
+            {
+                "first": st.sampled_from((0, 2)),
+                "turns": st.sampled_from((0, 2, 3, 1)),
+                "returned": returned,
+            }
         )
     return st.fixed_dictionaries({"has_aux": st.booleans()})
