@@ -124,6 +124,44 @@ class LiftsNothingInABranch:
         return nnx.switch(index, [*map(noted, branches)], *operands, **options)
 
 
+def sown_in(modules):
+    """The values that were sown in some modules."""
+    return jax.tree.leaves([nnx.state(module, nnx.Intermediate) for module in modules])
+
+
+@lifted
+class SowsBesideNumbersAlone:
+    """Breaks transformations/equals-jax/scan-of-objects: beside a carried object none may sow."""
+
+    def scan(f, **options):
+        loop = nnx.scan(f, **options)
+
+        def call(*arguments):
+            before = sown_in(modules := nodes_in(arguments))
+            found = loop(*arguments)
+            if len(modules) > 1 and len(sown_in(modules)) > len(before):
+                raise ValueError("the lengths of sliced arguments differ")
+            return found
+
+        return call
+
+
+@lifted
+class StacksSownInFront:
+    """Breaks transformations/equals-jax/vmap-of-objects: sown values are stacked along axis 0."""
+
+    def vmap(f, *, in_axes=0, **options):
+        def changed(prefix):
+            if not isinstance(prefix, nnx.StateAxes):
+                return prefix
+            return nnx.StateAxes(
+                {by: 0 if by is nnx.Intermediate else axis for by, axis in prefix.items()}
+            )
+
+        axes = tuple(map(changed, in_axes)) if isinstance(in_axes, tuple) else in_axes
+        return nnx.vmap(f, in_axes=axes, **options)
+
+
 @lifted
 class TakesATurnFirst:
     """Breaks transformations/equals-jax/loops-of-objects: the first turn asks for no condition."""
