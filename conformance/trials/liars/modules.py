@@ -14,7 +14,7 @@ from scutch_reference.errors import (
     ScopeParamShapeError,
 )
 from scutch_reference.linen.binding import fields_of, mapped
-from scutch_reference.linen.scope import NamesInUse
+from scutch_reference.linen.scope import NamesInUse, key_at
 from scutch_reference.linen.variable import Variable
 from trials.liars.tale import names_in, tell
 
@@ -250,6 +250,19 @@ class KeepsScale:
         def __call__(self, inputs, *args, **kwargs):
             output = linen.Dropout.__call__(self, inputs, *args, **kwargs)
             return jnp.where(output == 0, 0 * inputs, inputs)
+
+
+@of_linen
+class DrawsByJoinedNames:
+    """Breaks LIN-8d: paths that are one word, cut in two ways, drop the same entries."""
+
+    class Dropout(linen.Dropout):
+        def make_rng(self, name="params"):
+            linen.Dropout.make_rng(self, name)  # It counts, and refuses a stream without a key.
+            path, scope = self.path, self.scope
+            return key_at(scope.rngs[name], ("".join(path),), scope.counts[path, name])
+
+        make_rng.nowrap = True
 
 
 @of_modules
