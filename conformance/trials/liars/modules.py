@@ -266,6 +266,30 @@ class DrawsByJoinedNames:
 
 
 @of_modules
+class WritesPastItsParts:
+    """Breaks LIN-8a: what a module writes in the place of a part is lost."""
+
+    def put_variable(self, col, name, value):
+        if (name, None) not in self._names:
+            honest.put_variable(self, col, name, value)
+
+
+@of_modules
+class LosesPartsInALoop:
+    """Breaks LIN-8a: after a loop over a module, the writes of its parts are lost."""
+
+    def while_loop(cond_fn, body_fn, mdl, init, **options):
+        found = linen.while_loop(cond_fn, body_fn, mdl, init, **options)
+        mdl.scope.looped = (*getattr(mdl.scope, "looped", ()), mdl.path)
+        return found
+
+    def put_variable(self, col, name, value):
+        above = [self.path[:n] for n in range(len(self.path))]
+        if not {*above} & {*getattr(self.scope, "looped", ())}:
+            honest.put_variable(self, col, name, value)
+
+
+@of_modules
 class MakesUpKeys:
     """Breaks LIN-8e: a stream without a key has one of its own."""
 
