@@ -290,6 +290,18 @@ class LosesPartsInALoop:
 
 
 @of_modules
+class SharesPartsInCallsAlone:
+    """Breaks linen/parts/passed-module-is-part: methods find no parameters of a shared part."""
+
+    def apply(self, variables, *args, method=None, **options):
+        held = jax.tree.leaves([*fields_of(self).values()])
+        parts = [id(part) for part in held if isinstance(part, linen.Module)]
+        if method is not None and len({*parts}) < len(parts):
+            raise ScopeParamNotFoundError(path=self.path, name="w", present=[])
+        return honest.apply(self, variables, *args, method=method, **options)
+
+
+@of_modules
 class MakesUpKeys:
     """Breaks LIN-8e: a stream without a key has one of its own."""
 
