@@ -118,8 +118,8 @@ def _loop_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 
         def turn(number: Any, state: Any) -> Any:
             *now, total = state
-            results = jax.tree.leaves(function(*now, _shifted(pair, number)))
-            return *now, total + scalar_of([*results, number])
+            results = function(*now, _shifted(pair, number))
+            return *now, total + scalar_of([*jax.tree.leaves(results), number])
 
         start = (*objects, jnp.zeros(()))
         *last, total = _repeated(transforms, each, turn, start, **each.modes)

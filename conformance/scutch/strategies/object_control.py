@@ -20,6 +20,7 @@ _OUTER = ("", "", "", "jit", "vmap", "scan", "grad", "remat")
 _INSIDE = {
     "cond": ("", "jit", "remat"), "switch": ("", "jit", "remat"),
     "while_loop": ("", "remat", "scan", "vmap", "grad"), "fori_loop": ("", "remat", "scan"),
+    "vjp": ("",), "jvp": ("",),
 }  # fmt: skip
 """Transformations of the function of a branch, whose results keep their shapes, or of a turn."""
 _OF_OBJECTS = ((Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)}))
@@ -47,19 +48,18 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
         program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
     else:
         program = draw(programs(VARIABLE_CHANGES, graphs=GRAPHS, results=("value",)))
-    nested = not modes and outer in ("", "jit")
-    inside = draw(st.sampled_from(_INSIDE.get(kind, ("",)))) if nested else ""
-    of_floats = derivative or "grad" in (outer, inside)
-    dtype = "float32" if of_floats else "int32"
-    of_gradient = draw(st.sampled_from(_OF_OBJECTS)) if "grad" in (outer, inside) else None
-    arguments = of_gradient or program.arguments
-    keeps = not modes and not outer
-    controlled = Transformation(kind, options={**draw(_options(kind, keeps)), "modes": modes})
-    around, within = (
-        (draw(transformations(name, arguments)),) if name else () for name in (outer, inside)
+    inside = "" if modes or outer not in ("", "jit") else draw(st.sampled_from(_INSIDE[kind]))
+    with_gradient = "grad" in (outer, inside)
+    arguments = draw(st.sampled_from(_OF_OBJECTS)) if with_gradient else program.arguments
+    dtype = "float32" if derivative or with_gradient else "int32"
+    under = (
+        *[draw(transformations(name, arguments)) for name in (outer,) if name],
+        Transformation(
+            kind, options={**draw(_options(kind, not modes and not outer)), "modes": modes}
+        ),
+        *[draw(transformations(name, arguments)) for name in (inside,) if name],
     )
-    under = (*around, controlled, *within)
-    graph = rewritten(program.graph, dtype, None) if of_floats else program.graph
+    graph = rewritten(program.graph, None if dtype == "int32" else dtype, None)
     return ObjectCall(graph, arguments, program.steps, program.results, under, dtype)
 
 

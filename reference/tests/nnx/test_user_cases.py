@@ -31,7 +31,10 @@ def test_a_mesh_without_axes_is_no_mesh():
     """Code that reads the mesh in context where none is set passes a mesh without axes on."""
     empty = jax.sharding.Mesh(np.empty((), dtype=object), ())
     variable = nnx.Param(jnp.asarray(X), out_sharding=(None, None), mesh=empty)
-    boxes = [meta.Partitioned(X, names=("x", "y"), mesh=empty), nn.LogicallyPartitioned(X, ("x",), mesh=empty)]
+    boxes = [
+        meta.Partitioned(X, names=("x", "y"), mesh=empty),
+        nn.LogicallyPartitioned(X, ("x",), mesh=empty),
+    ]
     assert np.array_equal(variable.get_value(), X)
     assert all(np.array_equal(box.unbox(), X) for box in boxes)
     with jax.set_mesh(mesh_of()):

@@ -8,6 +8,7 @@ from hypothesis import given
 from scutch.inputs.object_agreement import agreement
 from scutch.inputs.object_control import ORACLES
 from scutch.lawkit.domain import assume, not_available
+from scutch.lawkit.equality import holds
 from scutch.lawkit.marks import at_least, costly, reached, requirement
 from scutch.lawkit.modes import takes_modes
 from scutch.strategies.object_control import controlled_calls, custom_calls
@@ -18,7 +19,7 @@ def _agrees(call, transforms, *, only_in_modes=False):
 
     Lifts that are documented for modes alone need not be there without them.
     """
-    (each,) = (each for each in call.under if each.kind in ORACLES)
+    (each,) = (each for each in call.under if holds(ORACLES, each.kind))
     kind, modes = each.kind, each.modes
     has_modes = takes_modes(getattr(transforms, kind), *modes)
     if only_in_modes and not has_modes:

@@ -333,8 +333,8 @@ def test_what_steps_sow_is_stacked(transforms, nnx, carried, reverse, axis, inne
         return made
 
     def started():
-        parts = {"object": counter(), "number": jnp.float32(0)}
-        return parts[carried] if carried in parts else (parts["object"], parts["number"])
+        number = jnp.float32(0)
+        return {"number": number, "object": counter()}.get(carried, (counter(), number))
 
     def step(module, carry, x):
         parts = carry if isinstance(carry, tuple) else (carry,)
