@@ -294,9 +294,9 @@ class SharesPartsInCallsAlone:
     """Breaks linen/parts/passed-module-is-part: methods find no parameters of a shared part."""
 
     def apply(self, variables, *args, method=None, **options):
-        held = jax.tree.leaves([*fields_of(self).values()])
+        held = jax.tree.leaves([*fields_of(self).values()]) if isinstance(method, str) else []
         parts = [id(part) for part in held if isinstance(part, linen.Module)]
-        if method is not None and len({*parts}) < len(parts):
+        if len({*parts}) < len(parts):
             raise ScopeParamNotFoundError(path=self.path, name="w", present=[])
         return honest.apply(self, variables, *args, method=method, **options)
 
