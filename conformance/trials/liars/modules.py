@@ -289,16 +289,19 @@ class LosesPartsInALoop:
             honest.put_variable(self, col, name, value)
 
 
-@of_modules
+@of_linen
 class SharesPartsInCallsAlone:
     """Breaks linen/parts/passed-module-is-part: methods find no parameters of a shared part."""
 
-    def apply(self, variables, *args, method=None, **options):
-        held = jax.tree.leaves([*fields_of(self).values()]) if isinstance(method, str) else []
-        parts = [id(part) for part in held if isinstance(part, linen.Module)]
-        if len({*parts}) < len(parts):
-            raise ScopeParamNotFoundError(path=self.path, name="w", present=[])
-        return honest.apply(self, variables, *args, method=method, **options)
+    class Module(linen.Module):
+        def apply(self, variables, *args, method=None, **options):
+            held = jax.tree.leaves([*fields_of(self).values()]) if isinstance(method, str) else []
+            parts = [id(part) for part in held if isinstance(part, linen.Module)]
+            if len({*parts}) < len(parts):
+                raise ScopeParamNotFoundError(path=self.path, name="w", present=[])
+            return honest.apply(self, variables, *args, method=method, **options)
+
+        apply.nowrap = True
 
 
 @of_modules
