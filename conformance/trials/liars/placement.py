@@ -1,5 +1,6 @@
 """Lies about where a variable lies when it is made: OBJ-9."""
 
+import jax
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch_reference import nnx
 from scutch_reference.jax_versions import trace_level
@@ -35,7 +36,8 @@ class OneMeshInATrace:
     class Param(nnx.Param):
         def __init__(self, value, **metadata):
             trace, mesh = trace_level(), metadata.get("mesh")
-            if mesh is not None and isinstance(metadata.get("out_sharding"), tuple):
+            is_traced = isinstance(jax.numpy.zeros(()), jax.core.Tracer)
+            if is_traced and mesh and isinstance(metadata.get("out_sharding"), tuple):
                 if first[:1] != [trace]:
                     first[:] = [trace, mesh]
                 if first[1] != mesh:
