@@ -154,7 +154,7 @@ def laid_out_like(array: Leaf, model: Leaf) -> Tree:
     JAX selects and adds only where the two types agree. Without Explicit axes nothing happens.
 
     Args:
-      array: An array of the rank of `model`; an axis of size 1 stays whole.
+      array: An array of the rank of `model`; an axis that is broadcast stays whole.
       model: The array whose type has the mesh axes.
 
     Returns:
@@ -163,8 +163,8 @@ def laid_out_like(array: Leaf, model: Leaf) -> Tree:
     sharding = explicit_sharding(model)
     if sharding is None:
         return array
-    pairs = zip(array.shape, sharding.spec, strict=True)
-    spec = partition_spec(tuple(None if size == 1 else entry for size, entry in pairs))
+    axes = zip(array.shape, model.shape, sharding.spec, strict=True)
+    spec = partition_spec(tuple(entry if size == whole else None for size, whole, entry in axes))
     if isinstance(model, Tracer) or isinstance(array, Tracer):
         return reshard(array, NamedSharding(sharding.mesh, spec))
     return jax.device_put(
