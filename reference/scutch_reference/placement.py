@@ -91,8 +91,9 @@ def constrain(array: Leaf, spec: PartitionSpec, mesh: Mesh | None) -> Tree:
       array: An array or tracer whose rank is at least the length of `spec`. Anything else, such as
         a scalar of Python or an abstract value, is returned as it is.
       spec: For each axis the mesh axes that it is cut along.
-      mesh: A mesh with these axes. `None` means the mesh in context; if there is none, the array
-        is returned as it is.
+      mesh: A mesh with these axes. `None`, or a mesh without axes, as `jax.sharding.get_mesh()`
+        gives it where none is set, means the mesh in context; if there is none, the array is
+        returned as it is.
 
     Returns:
       An array of the same shape, dtype and numbers. Axes that are Manual in context are left out
@@ -102,7 +103,7 @@ def constrain(array: Leaf, spec: PartitionSpec, mesh: Mesh | None) -> Tree:
       ValueError: JAX refuses the spec: an unknown mesh axis, or a size that it cannot divide.
     """
     around: Any = context_mesh()
-    target: Any = around if mesh is None else mesh
+    target: Any = mesh if mesh is not None and mesh.axis_names else around
     if target is None or not isinstance(array, ARRAYS):
         return array
     if manual := axes_of_type(around, "Manual"):
@@ -153,7 +154,7 @@ def laid_out_like(array: Leaf, model: Leaf) -> Tree:
     JAX selects and adds only where the two types agree. Without Explicit axes nothing happens.
 
     Args:
-      array: An array of the rank of `model`; an axis of size 1 stays whole.
+      array: An array of the rank of `model`; an axis that is broadcast stays whole.
       model: The array whose type has the mesh axes.
 
     Returns:
@@ -162,8 +163,8 @@ def laid_out_like(array: Leaf, model: Leaf) -> Tree:
     sharding = explicit_sharding(model)
     if sharding is None:
         return array
-    pairs = zip(array.shape, sharding.spec, strict=True)
-    spec = partition_spec(tuple(None if size == 1 else entry for size, entry in pairs))
+    axes = zip(array.shape, model.shape, sharding.spec, strict=True)
+    spec = partition_spec(tuple(entry if size == whole else None for size, whole, entry in axes))
     if isinstance(model, Tracer) or isinstance(array, Tracer):
         return reshard(array, NamedSharding(sharding.mesh, spec))
     return jax.device_put(

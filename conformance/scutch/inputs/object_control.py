@@ -6,7 +6,8 @@ that stand here take several functions or a state, so a law calls the program in
     Transformation('switch', options={'branches': ('called', 'left out'), 'offset': 0})
 
 is `switch(x, [f, g], node, pair)`, where `x` is the scalar of the pair, `f` is the program, and `g`
-leaves its steps out. A loop calls the program once for each turn, and adds its results up.
+leaves its steps out. A loop calls the program once for each turn, and adds its results and the
+number of the turn up.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +104,7 @@ def _loop_oracle(call: BuiltObjectCall, each: Transformation, function: Any) -> 
     def loop(values: list[Any], pair: Any) -> Any:
         def turn(number: Any, state: Any) -> Any:
             after, results = function(state[0], _shifted(pair, number))
-            return after, state[1] + scalar_of(results)
+            return after, state[1] + scalar_of([*results, number])
 
         after, total = _repeated(jax.lax, each, turn, (values, jnp.zeros(())))
         return after, call.ranked([total])
@@ -117,10 +118,8 @@ def _loop_lift(call: BuiltObjectCall, transforms: Any, each: Transformation, fun
 
         def turn(number: Any, state: Any) -> Any:
             *now, total = state
-            return (
-                *now,
-                total + scalar_of(jax.tree.leaves(function(*now, _shifted(pair, number)))),
-            )
+            results = function(*now, _shifted(pair, number))
+            return *now, total + scalar_of([*jax.tree.leaves(results), number])
 
         start = (*objects, jnp.zeros(()))
         *last, total = _repeated(transforms, each, turn, start, **each.modes)

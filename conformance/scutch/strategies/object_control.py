@@ -1,7 +1,7 @@
 """Strategies for calls of branches, loops and derivatives of functions of objects.
 
-The described calls are those of `scutch.inputs.object_calls`; the innermost transformation is one
-of `scutch.inputs.object_control`. Programs change values alone, as JAX asks of a branch or a turn.
+The described calls are those of `scutch.inputs.object_calls`; one of the transformations is in
+`scutch.inputs.object_control`. Programs change values alone, as JAX asks of a branch or a turn.
 """
 
 from typing import Any
@@ -17,6 +17,12 @@ from scutch.strategies.object_calls import GRAPHS, rewritten, transformations
 from scutch.strategies.programs import programs
 
 _OUTER = ("", "", "", "jit", "vmap", "scan", "grad", "remat")
+_INSIDE = {
+    "cond": ("", "jit", "remat"), "switch": ("", "jit", "remat"),
+    "while_loop": ("", "remat", "scan", "vmap", "grad"), "fori_loop": ("", "remat", "scan"),
+    "vjp": ("",), "jvp": ("",),
+}  # fmt: skip
+"""Transformations of the function of a branch, whose results keep their shapes, or of a turn."""
 _OF_OBJECTS = ((Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)}))
 """Arguments that a gradient can be for: the first one is an object."""
 
@@ -24,6 +30,8 @@ _OF_OBJECTS = ((Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)}))
 @st.composite
 def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
     """Calls of one of the transformations, in no mode or in a mode, alone or inside another.
+
+    A branch or a turn of a loop may call a function that is transformed itself.
 
     Args:
       draw: Hypothesis's.
@@ -40,13 +48,18 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
         program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
     else:
         program = draw(programs(VARIABLE_CHANGES, graphs=GRAPHS, results=("value",)))
-    of_floats = derivative or outer == "grad"
-    dtype = "float32" if of_floats else "int32"
-    arguments = draw(st.sampled_from(_OF_OBJECTS)) if outer == "grad" else program.arguments
-    keeps = not modes and not outer
-    inner = Transformation(kind, options={**draw(_options(kind, keeps)), "modes": modes})
-    under = (draw(transformations(outer, arguments)), inner) if outer else (inner,)
-    graph = rewritten(program.graph, dtype, None) if of_floats else program.graph
+    inside = "" if modes or outer not in ("", "jit") else draw(st.sampled_from(_INSIDE[kind]))
+    with_gradient = "grad" in (outer, inside)
+    arguments = draw(st.sampled_from(_OF_OBJECTS)) if with_gradient else program.arguments
+    dtype = "float32" if derivative or with_gradient else "int32"
+    under = (
+        *[draw(transformations(name, arguments)) for name in (outer,) if name],
+        Transformation(
+            kind, options={**draw(_options(kind, not modes and not outer)), "modes": modes}
+        ),
+        *[draw(transformations(name, arguments)) for name in (inside,) if name],
+    )
+    graph = rewritten(program.graph, None if dtype == "int32" else dtype, None)
     return ObjectCall(graph, arguments, program.steps, program.results, under, dtype)
 
 
@@ -77,6 +90,10 @@ def _options(kind: str, keeps: bool) -> st.SearchStrategy[dict[str, Any]]:
     if kind in ("while_loop", "fori_loop"):
         returned = st.sampled_from((True, True, False)) if keeps else st.just(False)
         return st.fixed_dictionaries(
-            {"first": st.sampled_from((0, 2)), "turns": st.integers(0, 3), "returned": returned}
+            {
+                "first": st.sampled_from((0, 2)),
+                "turns": st.sampled_from((0, 2, 3, 1)),
+                "returned": returned,
+            }
         )
     return st.fixed_dictionaries({"has_aux": st.booleans()})

@@ -51,6 +51,118 @@ class ForgetsItsStart:
 
 
 @lifted
+class LoopsOverOneObject:
+    """Breaks transformations/equals-jax/loops-of-objects: a state with two objects is refused."""
+
+    def while_loop(cond_fun, body_fun, init_val, graph=None, graph_updates=None):
+        if len({id(node) for node in nodes_in(init_val)}) > 1:
+            raise ValueError("the structure of the state differs after a turn")
+        return nnx.while_loop(
+            cond_fun, body_fun, init_val, graph=graph, graph_updates=graph_updates
+        )
+
+
+def nodes_in(tree):
+    """The objects in a tree."""
+    leaves = jax.tree.leaves(tree, is_leaf=lambda leaf: isinstance(leaf, nnx.Pytree))
+    return [leaf for leaf in leaves if isinstance(leaf, nnx.Pytree)]
+
+
+def refusing_remat():
+    """A decorator of functions, and a `remat` that refuses calls while one of them runs."""
+    running = []
+
+    def noted(function):
+        def call(*args):
+            running.append(function)
+            try:
+                return function(*args)
+            finally:
+                running.pop()
+
+        return call
+
+    def remat(function, **options):
+        lifted = nnx.remat(function, **options)
+
+        def call(*args):
+            if running:
+                raise ValueError("the index mapping differs")
+            return lifted(*args)
+
+        return call
+
+    return noted, remat
+
+
+@lifted
+class LiftsNothingInALoop:
+    """Breaks transformations/equals-jax/loops-of-objects: a turn may call no lifted function."""
+
+    noted, remat = refusing_remat()
+
+    def while_loop(cond_fun, body_fun, init_val, **options):
+        return nnx.while_loop(cond_fun, LiftsNothingInALoop.noted(body_fun), init_val, **options)
+
+    def fori_loop(lower, upper, body_fun, init_val, **options):
+        noted = LiftsNothingInALoop.noted
+        return nnx.fori_loop(lower, upper, noted(body_fun), init_val, **options)
+
+
+@lifted
+class LiftsNothingInABranch:
+    """Breaks transformations/equals-jax/branches-of-objects: nor may a branch."""
+
+    noted, remat = refusing_remat()
+
+    def cond(pred, true_fun, false_fun, *operands, **options):
+        branches = map(LiftsNothingInABranch.noted, (true_fun, false_fun))
+        return nnx.cond(pred, *branches, *operands, **options)
+
+    def switch(index, branches, *operands, **options):
+        noted = LiftsNothingInABranch.noted
+        return nnx.switch(index, [*map(noted, branches)], *operands, **options)
+
+
+def sown_in(modules):
+    """The values that were sown in some modules."""
+    return jax.tree.leaves([nnx.state(module, nnx.Intermediate) for module in modules])
+
+
+@lifted
+class SowsBesideNumbersAlone:
+    """Breaks transformations/equals-jax/scan-of-objects: beside a carried object none may sow."""
+
+    def scan(f, **options):
+        loop = nnx.scan(f, **options)
+
+        def call(*arguments):
+            before = sown_in(modules := nodes_in(arguments))
+            found = loop(*arguments)
+            if len(modules) > 1 and len(sown_in(modules)) > len(before):
+                raise ValueError("the lengths of sliced arguments differ")
+            return found
+
+        return call
+
+
+@lifted
+class StacksSownInFront:
+    """Breaks transformations/equals-jax/vmap-of-objects: sown values are stacked along axis 0."""
+
+    def vmap(f, *, in_axes=0, **options):
+        def changed(prefix):
+            if not isinstance(prefix, nnx.StateAxes):
+                return prefix
+            return nnx.StateAxes(
+                {by: 0 if by is nnx.Intermediate else axis for by, axis in prefix.items()}
+            )
+
+        axes = tuple(map(changed, in_axes)) if isinstance(in_axes, tuple) else in_axes
+        return nnx.vmap(f, in_axes=axes, **options)
+
+
+@lifted
 class TakesATurnFirst:
     """Breaks transformations/equals-jax/loops-of-objects: the first turn asks for no condition."""
 

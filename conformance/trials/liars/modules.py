@@ -14,7 +14,7 @@ from scutch_reference.errors import (
     ScopeParamShapeError,
 )
 from scutch_reference.linen.binding import fields_of, mapped
-from scutch_reference.linen.scope import NamesInUse
+from scutch_reference.linen.scope import NamesInUse, key_at
 from scutch_reference.linen.variable import Variable
 from trials.liars.tale import names_in, tell
 
@@ -250,6 +250,58 @@ class KeepsScale:
         def __call__(self, inputs, *args, **kwargs):
             output = linen.Dropout.__call__(self, inputs, *args, **kwargs)
             return jnp.where(output == 0, 0 * inputs, inputs)
+
+
+@of_linen
+class DrawsByJoinedNames:
+    """Breaks LIN-8d: paths that are one word, cut in two ways, drop the same entries."""
+
+    class Dropout(linen.Dropout):
+        def make_rng(self, name="params"):
+            linen.Dropout.make_rng(self, name)  # It counts, and refuses a stream without a key.
+            path, scope = self.path, self.scope
+            return key_at(scope.rngs[name], ("".join(path),), scope.counts[path, name])
+
+        make_rng.nowrap = True
+
+
+@of_modules
+class WritesPastItsParts:
+    """Breaks LIN-8a: what a module writes in the place of a part is lost."""
+
+    def put_variable(self, col, name, value):
+        if (name, None) not in self._names:
+            honest.put_variable(self, col, name, value)
+
+
+@of_modules
+class LosesPartsInALoop:
+    """Breaks LIN-8a: after a loop over a module, the writes of its parts are lost."""
+
+    def while_loop(cond_fn, body_fn, mdl, init, **options):
+        found = linen.while_loop(cond_fn, body_fn, mdl, init, **options)
+        mdl.scope.looped = (*getattr(mdl.scope, "looped", ()), mdl.path)
+        return found
+
+    def put_variable(self, col, name, value):
+        above = [self.path[:n] for n in range(len(self.path))]
+        if not {*above} & {*getattr(self.scope, "looped", ())}:
+            honest.put_variable(self, col, name, value)
+
+
+@of_linen
+class SharesPartsInCallsAlone:
+    """Breaks linen/parts/passed-module-is-part: methods find no parameters of a shared part."""
+
+    class Module(linen.Module):
+        def apply(self, variables, *args, method=None, **options):
+            held = jax.tree.leaves([*fields_of(self).values()]) if isinstance(method, str) else []
+            parts = [id(part) for part in held if isinstance(part, linen.Module)]
+            if len({*parts}) < len(parts):
+                raise ScopeParamNotFoundError(path=self.path, name="w", present=[])
+            return honest.apply(self, variables, *args, method=method, **options)
+
+        apply.nowrap = True
 
 
 @of_modules

@@ -1,7 +1,9 @@
 """Lies about where a variable lies when it is made: OBJ-9."""
 
+import jax
 from jax.sharding import NamedSharding, PartitionSpec
 from scutch_reference import nnx
+from scutch_reference.jax_versions import trace_level
 from scutch_reference.placement import context_mesh
 from trials.liars.objects import variables_in
 from trials.liars.tale import of_objects
@@ -20,6 +22,26 @@ class NamesAreForLater:
         def __init__(self, value, **metadata):
             if isinstance(metadata.get("out_sharding"), tuple | PartitionSpec):
                 metadata["eager_sharding"] = False
+            super().__init__(value, **metadata)
+
+
+first = []
+"""The trace in which a variable was made last, and the mesh of the first variable in it."""
+
+
+@of_objects
+class OneMeshInATrace:
+    """Breaks OBJ-9a: in one trace, variables with names lie on the mesh of the first alone."""
+
+    class Param(nnx.Param):
+        def __init__(self, value, **metadata):
+            trace, mesh = trace_level(), metadata.get("mesh")
+            is_traced = isinstance(jax.numpy.zeros(()), jax.core.Tracer)
+            if is_traced and mesh and isinstance(metadata.get("out_sharding"), tuple):
+                if first[:1] != [trace]:
+                    first[:] = [trace, mesh]
+                if first[1] != mesh:
+                    metadata["eager_sharding"] = False
             super().__init__(value, **metadata)
 
 

@@ -3,8 +3,10 @@
 import functools
 
 import jax
+import numpy as np
 from scutch_reference import errors, nnx
 from scutch_reference.nnx.objects import attributes_of
+from scutch_reference.placement import context_mesh
 from trials.liars.lifted import lifted
 from trials.liars.objects import variables_in
 from trials.liars.tale import names_in, tell
@@ -153,6 +155,43 @@ class NamesNoMoments:
             for _, node in nnx.iter_graph(self):
                 if isinstance(node, nnx.OptVariable):
                     node.set_metadata(out_sharding=None)
+
+
+def optimizer_that_changes(change):
+    """An optimizer that changes what it keeps for parameters when it is made."""
+
+    class Optimizer(nnx.Optimizer):
+        def __init__(self, model, tx, *, wrt):
+            super().__init__(model, tx, wrt=wrt)
+            for _, node in nnx.iter_graph(self):
+                if isinstance(node, nnx.OptVariable):
+                    change(node)
+
+    return Optimizer
+
+
+@lifted
+class KeepsStateInContext:
+    """Breaks OBJ-7e: the optimizer's state lies on the mesh in context, not on the parameter's."""
+
+    def moved(variable):
+        mesh = context_mesh()
+        if mesh is not None and mesh.axis_names != variable.get_metadata("mesh", mesh).axis_names:
+            variable.set_raw_value(np.asarray(variable.get_raw_value()))
+
+    Optimizer = optimizer_that_changes(moved)
+
+
+@lifted
+class NamesStateAsBeforeVmap:
+    """Breaks OBJ-7e: the optimizer's state of a stacked parameter has no name for that axis."""
+
+    def unnamed(variable):
+        names = variable.get_metadata("out_sharding", None)
+        if names and names[0] is None:
+            variable.set_metadata(out_sharding=names[1:])
+
+    Optimizer = optimizer_that_changes(unnamed)
 
 
 @lifted

@@ -252,6 +252,19 @@ class ForksWithoutDrawing:
 
 
 @of_objects
+class RewindsStreamsLeftOut:
+    """Breaks OBJ-6i: streams that `split` leaves out start anew."""
+
+    class Rngs(nnx.Rngs):
+        def split(self, k):
+            made = super().split(k)
+            for name, stream in self.items():
+                if made[name].key.shape == stream.key.shape:
+                    setattr(made, name, nnx.RngStream(stream.key.get_value(), tag=name))
+            return made
+
+
+@of_objects
 class AsksAboutTheKey:
     """Breaks OBJ-6i: a fork asks a filter about the key of a stream."""
 

@@ -222,6 +222,23 @@ def test_dropout_keeps_the_layout_on_explicit_axes(spec, how, broadcast_dims):
         assert np.array_equal(found, layer(plain))
 
 
+@pytest.mark.parametrize("jitted", [True, False])
+def test_dropout_keeps_the_layout_of_an_axis_of_size_one(jitted):
+    """It may be cut along an Explicit mesh axis of size one (LIN-8d)."""
+    mesh = jax.make_mesh((2, 1), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+    plain = jnp.ones((8, 1))
+    layer = nnx.Dropout(0.5)
+
+    def drop(x):
+        return layer(x, rngs=KEY)
+
+    with jax.set_mesh(mesh):
+        x = jax.device_put(plain, NamedSharding(mesh, P("x", "y")))
+        found = (jax.jit(drop) if jitted else drop)(x)
+    assert found.sharding.spec == P("x", "y")
+    assert np.array_equal(found, drop(plain))
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("table", [P(), P(None, "y"), P("x", "y")], ids=str)
 def test_rows_keep_the_layout_of_their_indices_on_explicit_axes(spec, table):

@@ -27,6 +27,21 @@ def test_arrays_are_placed_while_jit_is_disabled(own):
         assert box.unbox().sharding.is_equivalent_to(expected, 2)
 
 
+def test_a_mesh_without_axes_is_no_mesh():
+    """Code that reads the mesh in context where none is set passes a mesh without axes on."""
+    empty = jax.sharding.Mesh(np.empty((), dtype=object), ())
+    variable = nnx.Param(jnp.asarray(X), out_sharding=(None, None), mesh=empty)
+    boxes = [
+        meta.Partitioned(X, names=("x", "y"), mesh=empty),
+        nn.LogicallyPartitioned(X, ("x",), mesh=empty),
+    ]
+    assert np.array_equal(variable.get_value(), X)
+    assert all(np.array_equal(box.unbox(), X) for box in boxes)
+    with jax.set_mesh(mesh_of()):
+        placed = nnx.Param(jnp.asarray(X), out_sharding=("x", "y"), mesh=empty).get_value()
+    assert placed.sharding.is_equivalent_to(NamedSharding(mesh_of(), P("x", "y")), 2)
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_variable_is_unsharded_along_a_name_without_a_rule(own):
     """By rules of its own and in context; so is a box."""

@@ -99,17 +99,24 @@ def _variables(places, place_of, more=0):
 
 
 def _whole(linen, places, setup):
-    """A class of modules that sum up the outputs of the parts in their places."""
+    """A class of modules that sum up the outputs of the parts in their places.
 
-    def call(self, x):
+    The method `backwards` calls them in the other order.
+    """
+
+    def summed(self, x, step):
         parts = {
             "fields": lambda: [getattr(self, name) for name in places.names],
             "tuple": lambda: self.part,
             "dict": lambda: [self.part[name[5:]] for name in places.names],
         }[places.held]()
-        return sum(100**n * part(x) for n, part in enumerate(parts))
+        return sum(100**n * part(x) for n, part in list(enumerate(parts))[::step])
+
+    def call(self, x):
+        return summed(self, x, 1)
 
     body = {"__module__": __name__, "__call__": call if setup else linen.compact(call)}
+    body["backwards"] = lambda self, x: summed(self, x, -1)
     if setup:
         body["setup"] = lambda self: setattr(self, "beside", linen.Dense(2))
     fields = dict.fromkeys(places.names if places.held == "fields" else ["part"], Any)
@@ -128,9 +135,9 @@ def test_a_module_that_is_passed_in_is_a_part(
     """A module in a field, or in a container in a field, is a part of the module with the field.
 
     So is a module in a field of such a part. `init` makes the part's variables under its path, once
-    for a part at several paths, and `apply` reads them there. This also holds for a clone, a copy
-    or an unbound module of a module that is bound to other variables, and for a part that was
-    itself bound to others.
+    for a part at several paths, and `apply` reads them there, whichever path is used first. This
+    also holds for a clone, a copy or an unbound module of a module that is bound to other
+    variables, and for a part that was itself bound to others.
     """
     for name in (held, got):
         reached(name)
@@ -172,3 +179,8 @@ def test_a_module_that_is_passed_in_is_a_part(
     expected = sum(100**n * (1 + k) * X for n, k in enumerate(chosen))
     output = whole.bind(variables(1))(X) if bind else whole.apply(variables(1), X)
     assert alike(np.asarray(output), expected)
+    if bind:
+        output = whole.bind(variables(1)).backwards(X)
+    else:
+        output = whole.apply(variables(1), X, method="backwards")
+    assert alike(np.asarray(output), expected), "the parts are called in the other order"

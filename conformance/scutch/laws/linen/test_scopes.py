@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, raised, reached, refused, requirement
+from scutch.lawkit.marks import at_least, costly, raised, reached, refused, requirement
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies.names import numbered_names
 
@@ -303,3 +303,84 @@ def test_setup_has_run_before_what_it_makes_is_read(linen, what, reader, name, c
         made = jax.eval_shape(module.init, small_key(0), X)
         assert alike(jax.tree.map(jnp.shape, made), jax.tree.map(jnp.shape, variables))
     assert_close(found, 2 * X @ kernel, **MODELS)
+
+
+def _idle(module, x):
+    """A function of a module that leaves its variables as they are."""
+    return x
+
+
+IDLE = {
+    "while_loop": lambda linen, module, name: linen.while_loop(
+        lambda module, turn: turn < 1, lambda module, turn: turn + 1, module, 0,
+        carry_variables=name,
+    ),
+    "scan": lambda linen, module, name: linen.scan(
+        lambda module, carry, x: (carry, x), variable_carry=name
+    )(module, 0, jnp.ones(2)),
+    "cond": lambda linen, module, name: linen.cond(True, _idle, _idle, module, X),
+    "jit": lambda linen, module, name: linen.jit(_idle)(module, X),
+    "remat": lambda linen, module, name: linen.remat(_idle)(module, X),
+}  # fmt: skip
+"""Lifts of a function of a module that changes nothing."""
+
+
+@requirement(
+    "linen/collections/mutable-collections-come-back", must_reach=("written", "deep", *IDLE)
+)
+@costly
+@at_least(30)
+@given(
+    between=st.lists(st.sampled_from(["written", "written", *IDLE]), min_size=1, max_size=3),
+    deep=st.booleans(), name=numbered_names("counts", "cache"), start=st.integers(0, 9),
+    initialized=st.booleans(),
+)  # fmt: skip
+def test_a_part_and_its_module_have_the_same_variables(
+    linen, between, deep, name, start, initialized
+):
+    """A part that was called before reads what its module wrote in its place since, and its own
+    writes come back, also after a function of the module ran under a lift.
+    """
+    for each in [*between, *["deep"] * deep]:
+        reached(each)
+
+    class Part(linen.Module):
+        @linen.compact
+        def __call__(self):
+            count = self.variable(name, "n", jnp.zeros, ())
+            count.value = count.value + 1
+            return count.value
+
+    class Around(linen.Module):
+        @linen.compact
+        def __call__(self):
+            return Part(name="inner")()
+
+    class Whole(linen.Module):
+        @linen.compact
+        def __call__(self):
+            part = (Around if deep else Part)(name="part")
+            found = [part()]
+            for each in between:
+                if each in IDLE:
+                    IDLE[each](linen, self, name)
+                else:
+                    new = jax.tree.map(lambda n: 10 * n, self.get_variable(name, "part"))
+                    self.put_variable(name, "part", new)
+                found.append(part())
+            return found
+
+    def placed(count):
+        return {name: {"part": {"inner": {"n": count}} if deep else {"n": count}}}
+
+    given_in = placed(np.float32(start))
+    if initialized:
+        found, updates = Whole().init_with_output(small_key(0))
+    else:
+        found, updates = Whole().apply(given_in, mutable=[name])
+        assert alike(given_in, placed(np.float32(start)))
+    expected = [np.float32(1 if initialized else start + 1)]
+    for each in between:
+        expected.append(expected[-1] * (1 if each in IDLE else 10) + 1)
+    assert alike([np.float32(each) for each in found], expected)
+    assert alike(jax.tree.map(np.float32, updates), placed(expected[-1]))

@@ -7,7 +7,7 @@ passes as `rngs`. The oracle is the formula of dropout.
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
@@ -72,6 +72,53 @@ def test_dropout_of_a_sharded_array_drops_the_same(linen, placed, rate, seed, al
         return layer.apply({}, x, rngs={"dropout": small_key(seed)})
 
     assert_placed(on_mesh(drop, x, sharding, jitted), drop(x), sharding)
+
+
+_words = st.text("abcdef", min_size=3, max_size=6)
+
+
+@st.composite
+def _paths(draw):
+    """Paths of two parts, of which some are one word, cut into two names at different places."""
+    word, other = draw(_words), draw(_words)
+    cuts = draw(st.lists(st.integers(1, len(word) - 1), min_size=1, max_size=3, unique=True))
+    paths = [(word[:cut], word[cut:]) for cut in cuts]
+    return [*paths, *draw(st.sampled_from([[], [(other[:1], other[1:] + "z")]]))]
+
+
+@requirement("linen/streams/dropout-follows-key", must_reach=("one word", "two calls", "raw"))
+@costly
+@given(paths=_paths(), calls=st.integers(1, 2), seed=st.integers(0, 9), raw=st.booleans())
+@example(paths=[("ab", "cdef"), ("abc", "def")], calls=1, seed=0, raw=False)
+def test_each_module_and_call_drops_other_entries(linen, paths, calls, seed, raw):
+    """Dropout in modules at different paths, and in each call of one, drops other entries of an
+    array, whatever the names of the modules are.
+    """
+    for name, is_so in {"one word": len(paths) > 1, "two calls": calls > 1, "raw": raw}.items():
+        if is_so:
+            reached(name)
+
+    class Inner(linen.Module):
+        names: tuple = ()
+
+        @linen.compact
+        def __call__(self, x):
+            parts = [linen.Dropout(0.5, deterministic=False, name=name) for name in self.names]
+            return [part(x) for part in parts for _ in range(calls)]
+
+    class Outer(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            below = {}
+            for first, second in dict.fromkeys(paths):
+                below.setdefault(first, []).append(second)
+            inner = [Inner(tuple(names), name=first) for first, names in below.items()]
+            return [mask for part in inner for mask in part(x)]
+
+    key = jax.random.PRNGKey(seed) if raw else small_key(seed)
+    masks = Outer().apply({}, np.ones((8, 16), "float32"), rngs={"dropout": key})
+    assert len(masks) == len({*paths}) * calls
+    assert len({np.asarray(mask).tobytes() for mask in masks}) == len(masks), "equal masks"
 
 
 @requirement("linen/streams/missing-stream-is-refused")

@@ -4,14 +4,18 @@ The oracle is `optax`, on the values of the parameters.
 """
 
 import jax
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from scutch.inputs.graphs import differences, nodes
-from scutch.lawkit.domain import import_or_leave
+from scutch.lawkit.domain import assume, import_or_leave
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import options, reached, requirement
+from scutch.lawkit.placement import in_context
 from scutch.laws.transformations.nested_modules import nested_model, node_pairs
+from scutch.strategies import logical_placements
 
 
 def _scaled(optax):
@@ -94,3 +98,59 @@ def _kept(nnx, tree):
     """The variables in a tree."""
     leaves = jax.tree.leaves(tree, is_leaf=lambda x: isinstance(x, nnx.Variable))
     return [each for each in leaves if isinstance(each, nnx.Variable)]
+
+
+AROUND = ("nothing", "same", "other")
+"""The mesh in context while an optimizer is made: none, or that of one of its parameters."""
+
+
+@requirement(
+    "objects/optimizer/update-equals-optax", must_reach=(*AROUND, "stacked", "apart", "jitted")
+)
+@options("nnx.Variable.out_sharding")
+@given(
+    placed=logical_placements(), around=st.sampled_from(AROUND), stacked=st.booleans(),
+    jitted=st.booleans(),
+)  # fmt: skip
+def test_the_optimizer_keeps_its_state_where_the_parameters_lie(
+    transforms, nnx, placed, around, stacked, jitted
+):
+    """What an optimizer keeps for a parameter has its names, one for each axis, and lies as what
+    `optax` keeps for its value, on the parameter's own mesh, whatever mesh is in context. So it is
+    for parameters on two meshes, made in one jitted call or not, and for one that `vmap` stacked.
+    """
+    optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
+    assume(placed.names)
+    rules, devices = dict(placed.rules), placed.mesh.devices.reshape(-1)
+    meshes = placed.mesh, Mesh(devices, ("elsewhere",))
+    names = tuple(rules.get(name) for name in placed.names), ("elsewhere",)
+    arrays = placed.array, np.arange(devices.size * 2, dtype="float32")
+    for name in (around, "stacked" if stacked else "apart", *["jitted"] * jitted):
+        reached(name)
+
+    def made(array, n):
+        return nnx.Param(array, out_sharding=names[n], mesh=meshes[n])
+
+    def model():
+        first = made(arrays[0], 0)
+        if stacked:
+            first = transforms.vmap(
+                lambda array: made(array, 0), transform_metadata={nnx.PARTITION_NAME: None}
+            )(np.stack([arrays[0]] * 3))
+        return nnx.Dict(first=first, second=made(arrays[1], 1))
+
+    with nnx.use_eager_sharding(True):
+        built = (transforms.jit(model) if jitted else model)()
+        transformation = optax.sgd(0.5, momentum=0.5)
+        with in_context({"same": meshes[0], "other": meshes[1]}.get(around)):
+            optimizer = transforms.Optimizer(built, transformation, wrt=nnx.Param)
+    parameters = [built.first, built.second]
+    states = [v for v in _kept(nnx, optimizer.opt_state) if v.get_value().ndim]
+    wanted = jax.tree.leaves(transformation.init([v.get_value() for v in parameters]))
+    for n, (parameter, state, array) in enumerate(zip(parameters, states, wanted, strict=True)):
+        own = (None,) * (stacked and n == 0) + names[n]
+        lies = NamedSharding(meshes[n], PartitionSpec(*own))
+        assert alike(tuple(parameter.get_metadata("out_sharding")), own)
+        assert alike(tuple(state.get_metadata("out_sharding")), own)
+        for value in (parameter.get_value(), array, state.get_value()):
+            assert value.sharding.is_equivalent_to(lies, value.ndim), f"{value.sharding} for {lies}"

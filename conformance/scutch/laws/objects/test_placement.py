@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.experimental.layout
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -59,7 +60,12 @@ def _check_placed(nnx, placed, form, where, traced):
     if where == "own":
         notes["mesh"] = placed.mesh
 
+    devices = placed.mesh.devices.reshape(-1)
+
     def made(array):
+        if where == "own":  # Before it, a variable on another mesh of the same devices.
+            beside = np.zeros(devices.size, "float32")
+            nnx.Param(beside, out_sharding=("beside",), mesh=Mesh(devices, ("beside",)))
         return nnx.Param(array, **notes).get_value()
 
     with in_context(placed.mesh if where == "context" else None), nnx.use_eager_sharding(True):

@@ -9,7 +9,7 @@ import inspect
 
 import jax
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.lawkit.domain import assume, not_available
@@ -96,11 +96,16 @@ def _drawn_in_lanes(nnx, stream, shape, count):
     seeds=seeds, before=asked, after=asked, shape=shapes,
     chosen=st.sampled_from([None, "type", *CHOSEN]), how=st.sampled_from(["fork", "split"]),
 )  # fmt: skip
+@example(
+    seeds={"params": 1, "dropout": 2}, before=["params"], after=[], shape=3, chosen="name",
+    how="split",
+)  # fmt: skip
 def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, how):
     """`rngs.fork()` has the streams of `rngs`, with keys that neither come twice nor are drawn by
     `rngs` before or after; `split` says how many keys each has at once, by a number or the shape of
     an array, or for the streams that a filter takes. Where streams have a method `split`, it gives
-    such a fork, too. The same seeds and draws give the same fork.
+    such a fork, too; a stream that its filter leaves out may go on in the result where it was, and
+    gives no key that it gave before. The same seeds and draws give the same fork.
     """
     before, after = ([name for name in names if name in seeds] for names in (before, after))
     assume(len({*seeds.values()}) == len(seeds))
@@ -110,9 +115,12 @@ def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, 
     if shape is not None and chosen is not None:
         reached(chosen)
     axes = () if shape is None else shape if isinstance(shape, tuple) else (shape,)
+    splits = shape is not None and how == "split" and hasattr(nnx.Rngs, "split")
 
     def drawn():
-        """The keys that are drawn before, by the fork, and after."""
+        """The keys that are drawn before, by the fork, and after, of which no two are equal; and
+        those drawn before, and by streams that the method `split` left out.
+        """
         rngs = nnx.Rngs(**seeds)
         first = next_keys(rngs, before)
         if chosen == "type":
@@ -123,18 +131,21 @@ def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, 
         split = {by: shape} if chosen else shape
         if shape is None:
             fork = rngs.fork()
-        elif how == "split" and {*seeds} <= {*taken} and hasattr(nnx.Rngs, "split"):
+        elif splits:
             fork = rngs.split(split)
         else:
             fork = rngs.fork(split=split)
         assert alike(list(fork), list(rngs))
+        own, left_out = [], []
         for name in seeds:
-            own = axes if name in taken else ()
-            first.extend(_drawn_in_lanes(nnx, fork[name], own, 1))
-        return [*first, *next_keys(rngs, after)]
+            is_left_out = splits and name not in taken
+            keys = _drawn_in_lanes(nnx, fork[name], axes if name in taken else (), 1)
+            (left_out if is_left_out else own).extend(keys)
+        return [*first, *own, *next_keys(rngs, after)], [*first, *left_out]
 
     found = drawn()
-    assert len({*map(plain_text, found)}) == len([*found])
+    for keys in found:
+        assert len({*map(plain_text, keys)}) == len([*keys]), "a key came twice"
     assert alike(drawn(), found)
 
 

@@ -7,6 +7,7 @@ lanes share it, or it is *carried* from one step to the next.
 
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given
@@ -270,3 +271,90 @@ def _returning(body):
 def _counting(body):
     """A step that carries a count of the steps."""
     return lambda module, count, x: (count + 1, body(module, x))
+
+
+def _sown(nnx, module):
+    """What was sown in a nested module, by the path."""
+    return nnx.to_pure_dict(nnx.state(module, nnx.Intermediate))
+
+
+def _sow(nnx, module, inner, times, x):
+    """Sow some multiples of a value that depends on a nested module, in it or in the inner one."""
+    home = module.c if inner else module
+    for n in range(times):
+        home.sow(nnx.Intermediate, "seen", (n + 1) * x * home.a.get_value())
+
+
+def _stacked(trees, axis):
+    """Trees of one structure, with their arrays stacked."""
+    return jax.tree.map(lambda *arrays: np.stack(arrays, axis), *trees)
+
+
+sowing = {
+    "axis": st.sampled_from([0, 1, -1]), "inner": st.booleans(), "times": st.integers(1, 4)
+}  # fmt: skip
+
+
+@requirement("transformations/equals-jax/vmap-of-objects", must_reach=("inner", "several"))
+@given(**sowing)
+def test_what_lanes_sow_is_stacked(transforms, nnx, axis, inner, times):
+    """What a mapped function sows in a module whose variables all lanes share is stacked along the
+    axis of its type.
+    """
+    for name in [*["inner"] * inner, *["several"] * (times > 1)]:
+        reached(name)
+    lanes = [nested_model(nnx, tied=False) for _ in X]
+    for lane, x in zip(lanes, X, strict=True):
+        _sow(nnx, lane, inner, times, x)
+    model = nested_model(nnx, tied=False)
+    prefix = transforms.StateAxes({nnx.Intermediate: axis, ...: None})
+    transforms.vmap(lambda m, x: _sow(nnx, m, inner, times, x), in_axes=(prefix, 0))(model, X)
+    assert alike(_sown(nnx, model), _stacked([_sown(nnx, lane) for lane in lanes], axis))
+
+
+CARRIES = ("number", "object", "object and number")
+
+
+@requirement(
+    "transformations/equals-jax/scan-of-objects", must_reach=(*CARRIES, "inner", "several")
+)
+@costly
+@given(carried=st.sampled_from(CARRIES), reverse=st.booleans(), **sowing)
+def test_what_steps_sow_is_stacked(transforms, nnx, carried, reverse, axis, inner, times):
+    """What the steps of a loop sow in a module that they share is stacked along the axis of its
+    type, whether they carry a number, an object, or both in a container.
+    """
+    for name in [carried, *["inner"] * inner, *["several"] * (times > 1)]:
+        reached(name)
+
+    def counter():
+        made = classes(nnx)["Node"]()
+        made.a = nnx.BatchStat(np.zeros((), "float32"))
+        return made
+
+    def started():
+        number = jnp.float32(0)
+        return {"number": number, "object": counter()}.get(carried, (counter(), number))
+
+    def step(module, carry, x):
+        parts = carry if isinstance(carry, tuple) else (carry,)
+        count = parts[0].a.get_value() if hasattr(parts[0], "a") else parts[0]
+        _sow(nnx, module, inner, times, x + count)
+        if hasattr(parts[0], "a"):
+            parts[0].a.set_value(count + x)
+        parts = tuple(part if hasattr(part, "a") else part + x for part in parts)
+        return parts if isinstance(carry, tuple) else parts[0]
+
+    lanes, carry = {}, started()
+    for i in range(SIZE)[:: -1 if reverse else 1]:
+        lanes[i] = nested_model(nnx, tied=False)
+        carry = step(lanes[i], carry, X[i])
+    model, own = nested_model(nnx, tied=False), transforms.Carry
+    prefix = transforms.StateAxes({nnx.Intermediate: axis, ...: None})
+    loop = transforms.scan(step, in_axes=(prefix, own, 0), out_axes=own, reverse=reverse)
+    found = loop(model, started(), X)
+    expected = _stacked([_sown(nnx, lanes[i]) for i in range(SIZE)], axis)
+    assert alike(_sown(nnx, model), expected)
+    ends = [each[0] if isinstance(each, tuple) else each for each in (found, carry)]
+    ends = [each.a.get_value() if hasattr(each, "a") else each for each in ends]
+    assert alike(np.asarray(ends[0]), np.asarray(ends[1]))
