@@ -108,8 +108,27 @@ def sliced_part(axis: Axis, part: Tree) -> Tree:
     Args:
       axis: The axis of the part.
       part: The part.
+
+    Raises:
+      LiftingError: The axis is neither a number nor None nor `Carry`.
     """
-    return moved_axis(part, axis, 0) if isinstance(axis, int) else None
+    return moved_axis(part, axis, 0) if isinstance(checked(axis), int) else None
+
+
+def checked(axis: Axis) -> Axis:
+    """Return an axis of a loop as it is.
+
+    Args:
+      axis: What a caller gave for an axis.
+
+    Raises:
+      LiftingError: It is neither a number nor None nor `Carry`.
+    """
+    if not (isinstance(axis, int) or _is_axis(axis)):
+        raise LiftingError(
+            place="an axis of scan", given=axis, expected="a number of an axis, None or Carry"
+        )
+    return axis
 
 
 def _given(axis: Axis, carry: Tree, piece: Tree, whole: Tree) -> Tree:

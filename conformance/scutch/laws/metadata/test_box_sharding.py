@@ -173,9 +173,13 @@ def test_an_array_unboxed_under_a_mesh_lies_on_it(meta, subject, placed):
 @given(placed=placed_boxes(own_mesh=True, max_rank=2))
 def test_the_mesh_of_a_box_constrains(meta, subject, placed):
     """A box that holds a mesh unboxes to an array that is sharded on it, with no mesh in
-    context.
+    context; also a box that a jitted function closes over.
     """
     _check_unboxed(meta, subject, placed, in_context(None))
+    box, mesh = placed
+    with in_context(None):
+        found = jax.jit(lambda: box.unbox())()
+    assert_placed(found, _wrapped(box), _sharding(box, mesh))
 
 
 @requirement("metadata/box-constraints/own-mesh-places-the-array")

@@ -37,6 +37,8 @@ NO_LOOP = {
     "too few": ((CARRY,), (CARRY, 0), _pair, "cx"),
     "nowhere stacked": ((CARRY, 0), (CARRY, None), _pair, "cx"),
     "text": ((CARRY, "text"), (CARRY, 0), _pair, "cx"),
+    "text beside a slice": ((CARRY, "text", 0), (CARRY, 0), lambda c, one, x: (c, x), "cxx"),
+    "stacked along a text": ((CARRY, 0), (CARRY, "text"), _pair, "cx"),
 }
 OF_OBJECTS = ("of an array", "of a returned array", "of a part")
 """Axes by filter that are given for an array, or that leave out a variable."""
@@ -65,8 +67,8 @@ def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, l
     """`scan` and `vmap` refuse axes that do not fit their arguments and results.
 
     `scan` refuses two carries, a carry that is not returned, a returned carry that was not passed,
-    too few axes, and `None` as the axis of a stacked result. Both refuse a `StateAxes` for an array
-    argument or result, and one without an axis for some variable.
+    too few axes, a text for an axis, and `None` as the axis of a stacked result. Both refuse a
+    `StateAxes` for an array argument or result, and one without an axis for some variable.
     """
     reached(case)
     carry, xs = jnp.zeros(2), jnp.ones((size, 2))
