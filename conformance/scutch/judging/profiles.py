@@ -34,7 +34,7 @@ class Profile:
 
 PROFILES = {
     "quick": Profile(
-        15, 60, 0, "a first impression, by the requirements that find most for their time", 20.0
+        15, 60, 0, "a first impression, by the requirements that find most for their time", 32.0
     ),
     "ci": Profile(20, 120, 0, "the default; repeatable"),
     "nightly": Profile(600, 600, None, "a new seed each time, many examples"),
