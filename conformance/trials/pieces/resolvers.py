@@ -962,8 +962,8 @@ def own_box():
             "a should: a mesh that `with mesh:` brings into context is not seen here"
         ),
         "metadata/box-constraints/own-mesh-places-the-array[logical]": (
-            "under `jax.disable_jit()` a box with a mesh stays where it lies: JAX's constraint does "
-            "nothing there"
+            "under `jax.disable_jit()` a box with a mesh stays where it lies: JAX's constraint "
+            "does nothing there"
         ),
     }
     claims = {

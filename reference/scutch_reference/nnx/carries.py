@@ -112,11 +112,12 @@ def sliced_part(axis: Axis, part: Tree) -> Tree:
     Raises:
       LiftingError: The axis is neither a number nor None nor `Carry`.
     """
-    return moved_axis(part, axis, 0) if isinstance(checked(axis), int) else None
+    check_axis(axis)
+    return moved_axis(part, axis, 0) if isinstance(axis, int) else None
 
 
-def checked(axis: Axis) -> Axis:
-    """Return an axis of a loop as it is.
+def check_axis(axis: Axis) -> None:
+    """Refuse what is no axis of a loop.
 
     Args:
       axis: What a caller gave for an axis.
@@ -128,7 +129,6 @@ def checked(axis: Axis) -> Axis:
         raise LiftingError(
             place="an axis of scan", given=axis, expected="a number of an axis, None or Carry"
         )
-    return axis
 
 
 def _given(axis: Axis, carry: Tree, piece: Tree, whole: Tree) -> Tree:

@@ -27,7 +27,7 @@ from .carries import (
     Output,
     carried_part,
     carried_sources,
-    checked,
+    check_axis,
     map_axes,
     moved_axis,
     sliced_part,
@@ -79,7 +79,8 @@ def _outside(last: int, axis: Axis, part: Tree) -> Tree:
     """Return the entry at `last` of a stacked carry; else move the stack of outputs to its axis."""
     if axis is Carry:
         return jax.tree.map(lambda x: x[last], part)
-    return moved_axis(part, 0, axis) if isinstance(checked(axis), int) else part
+    check_axis(axis)
+    return moved_axis(part, 0, axis) if isinstance(axis, int) else part
 
 
 def _keep_first_of_replaced(

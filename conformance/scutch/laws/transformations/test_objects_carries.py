@@ -232,7 +232,7 @@ def test_a_container_of_objects_and_arrays_may_be_carried(
 
 
 INSTEAD = ("new", "exchanged", "twice", "another argument")
-MODES = ({}, {"graph": False}, {"graph_updates": False})
+MODES: tuple[dict[str, bool], ...] = ({}, {"graph": False}, {"graph_updates": False})
 
 
 @requirement("transformations/equals-jax/scan-of-objects", must_reach=(*INSTEAD, *CONTAINERS))
