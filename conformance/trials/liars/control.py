@@ -111,7 +111,7 @@ class LiftsNothingInALoop:
 
 @lifted
 class LiftsNothingInABranch:
-    """Breaks transformations/equals-jax/branches-of-objects: nor may a branch."""
+    """Breaks transformations/equals-jax/branches-of-objects: a branch may call no lifted one."""
 
     noted, remat = refusing_remat()
 
@@ -131,7 +131,7 @@ def sown_in(modules):
 
 @lifted
 class SowsBesideNumbersAlone:
-    """Breaks transformations/equals-jax/scan-of-objects: beside a carried object none may sow."""
+    """Breaks transformations/equals-jax/scan-of-objects: a step with an object may not sow."""
 
     def scan(f, **options):
         loop = nnx.scan(f, **options)

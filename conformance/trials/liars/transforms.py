@@ -145,18 +145,6 @@ class ForgetsMomentum:
             nnx.update(self.opt_state, before)
 
 
-@lifted
-class NamesNoMoments:
-    """Breaks OBJ-7e: the optimizer's variables have no names for their axes."""
-
-    class Optimizer(nnx.Optimizer):
-        def __init__(self, model, tx, *, wrt):
-            super().__init__(model, tx, wrt=wrt)
-            for _, node in nnx.iter_graph(self):
-                if isinstance(node, nnx.OptVariable):
-                    node.set_metadata(out_sharding=None)
-
-
 def optimizer_that_changes(change):
     """An optimizer that changes what it keeps for parameters when it is made."""
 
@@ -168,6 +156,13 @@ def optimizer_that_changes(change):
                     change(node)
 
     return Optimizer
+
+
+@lifted
+class NamesNoMoments:
+    """Breaks OBJ-7e: the optimizer's variables have no names for their axes."""
+
+    Optimizer = optimizer_that_changes(lambda variable: variable.set_metadata(out_sharding=None))
 
 
 @lifted
