@@ -3,9 +3,10 @@
 A *lifted* transformation, such as `scan`, `vmap`, `jit` or `remat`, is JAX's transformation for
 modules: it takes care of their variables and keys as well.
 
-The oracle is the description of the model, evaluated in plain JAX by `scutch.inputs.evaluation`:
-there a loop is a loop, and nothing is lifted. For lifts with options of inputs and outputs it is
-NumPy; and in the last law it is the reference.
+The oracle is the description of the model, evaluated in plain JAX by `scutch.inputs.evaluation`,
+where nothing is lifted. For lifts with options of inputs and outputs it is NumPy; and in the last
+law it is the reference. That lifted modules compute what JAX's own transformations of them compute
+is in `test_linen_oracle`.
 """
 
 import jax
@@ -25,11 +26,9 @@ from scutch.lawkit.marks import costly, dear, reached, requirement
 from scutch.lawkit.parts import mutable_collections, weighted_gradients
 from scutch.lawkit.tolerances import CALLS, GRADIENTS, near
 from scutch.lawkit.training import assert_trains_as_evaluated
-from scutch.strategies import lifted_models, parts
 from scutch.strategies import models as drawn_models
+from scutch.strategies import parts
 from scutch.strategies.models import PLAIN, layers, lifts
-
-bare = layers(("Dense", "Scale", "Mix", "LayerNorm"), ("",))
 
 
 def _as_written_out(model):
@@ -55,44 +54,6 @@ def _as_written_out(model):
 def _with_output(output, weights):
     """The scalar whose gradient is compared, and the output beside it."""
     return (output * weights).sum(), output
-
-
-@requirement("transformations/equals-jax/scan-of-linen")
-@dear
-@given(model=lifted_models(kinds=("scan",), of=bare))
-def test_a_scan_computes_what_the_loop_computes(model):
-    """A model under `scan`, its parameters stacked at any axis, has the outputs and gradients of
-    the unrolled loop.
-    """
-    _as_written_out(model)
-
-
-@requirement("transformations/equals-jax/vmap-of-linen")
-@dear
-@given(model=lifted_models(kinds=("vmap",), of=bare))
-def test_a_map_computes_what_separate_copies_do(model):
-    """A model under `vmap`, its parameters stacked at any axis, has the outputs and gradients of
-    separate copies.
-    """
-    _as_written_out(model)
-
-
-NESTED = ("scan of vmap", "vmap of scan", "scan of scan")
-nested = st.sampled_from(NESTED).flatmap(
-    lambda how: lifted_models(kinds=(how.split()[0],), inner=(how.split()[2],), of=bare)
-)
-
-
-@requirement("transformations/nesting/lifts-of-linen", must_reach=NESTED)
-@dear
-@given(model=nested)
-def test_nested_lifts_compute_what_nested_loops_compute(model):
-    """`scan` of `vmap`, `vmap` of `scan`, and `scan` of `scan` have the outputs and gradients of
-    nested loops.
-    """
-    (outer,) = model.described.layers
-    reached(f"{outer.kind} of {outer.layers[0].kind}")
-    _as_written_out(model)
 
 
 @requirement("transformations/options/lifts-of-linen[axes]", must_reach=LIFTS)
