@@ -276,6 +276,8 @@ class Interpreter:
                 container["kmn"[step.other % 3]] = fresh
             case "replace item" if keys:
                 container[pick(keys, step.other)] = fresh
+            case "pop" | "pop item" if keys and step.n % 2:
+                container.pop(pick(keys, step.other))
             case "pop" | "pop item" if keys:
                 del container[pick(keys, step.other)]
             case "reverse":
