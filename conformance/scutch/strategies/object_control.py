@@ -65,13 +65,14 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
 
 @st.composite
 def custom_calls(draw: st.DrawFn) -> ObjectCall:
-    """Gradients of calls of functions that have a gradient of their own, in no mode or in one."""
+    """Calls of functions that have a gradient of their own, in no mode or in one; most of them are
+    differentiated.
+    """
     modes: dict[str, Any] = draw(st.sampled_from(({}, {}, *FLAGS)))
     program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
-    under = (
-        Transformation("grad", options={"wrt": "Param", "of_results": True, "modes": modes}),
-        Transformation("custom_vjp", options={"modes": modes}),
-    )
+    gradient = Transformation("grad", options={"wrt": "Param", "of_results": True, "modes": modes})
+    outer = draw(st.sampled_from((gradient, gradient, None)))
+    under = (*[outer] * (outer is not None), Transformation("custom_vjp", options={"modes": modes}))
     graph = rewritten(of_parameters(program.graph), "float32", None)
     arguments = draw(st.sampled_from(_OF_OBJECTS[:2]))
     # Some releases of JAX replace an array of NumPy by a literal, which is no array.

@@ -71,7 +71,8 @@ def test_derivatives_of_objects_are_those_of_jax(transforms, call):
 @costly
 @given(call=custom_calls())
 def test_gradients_of_the_users_own_are_those_of_jax(transforms, call):
-    """The gradient of a function under lifted `custom_vjp` is what its backward function makes of
-    the residuals and the cotangents that JAX's own gives it, and the function's changes are kept.
+    """A function under lifted `custom_vjp` has the results that it has under JAX's own, and its
+    gradient is what its backward function makes of the residuals and the cotangents that JAX's own
+    gives it; the function's changes are kept.
     """
     _agrees(call, transforms)
