@@ -65,14 +65,12 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
 
 @st.composite
 def custom_calls(draw: st.DrawFn) -> ObjectCall:
-    """Calls of functions that have a gradient of their own, in no mode or in one; most of them are
-    differentiated.
-    """
+    """Calls of functions with a gradient of their own, most of them inside `grad`, in any mode."""
     modes: dict[str, Any] = draw(st.sampled_from(({}, {}, *FLAGS)))
     program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
     gradient = Transformation("grad", options={"wrt": "Param", "of_results": True, "modes": modes})
-    outer = draw(st.sampled_from((gradient, gradient, None)))
-    under = (*[outer] * (outer is not None), Transformation("custom_vjp", options={"modes": modes}))
+    outer = draw(st.sampled_from(((gradient,), (gradient,), ())))
+    under = (*outer, Transformation("custom_vjp", options={"modes": modes}))
     graph = rewritten(of_parameters(program.graph), "float32", None)
     arguments = draw(st.sampled_from(_OF_OBJECTS[:2]))
     # Some releases of JAX replace an array of NumPy by a literal, which is no array.
