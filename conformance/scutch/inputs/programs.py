@@ -285,9 +285,7 @@ class Interpreter:
                     container[n] = each
             case "rename item" if keys:
                 key = pick(keys, step.other)
-                value = container[key]
-                del container[key]
-                container[f"{key}x"] = value
+                container[f"{key}x"] = container.pop(key)
 
     def result(self, step: Any) -> Any:
         """The value that a step of `RESULTS` returns.

@@ -74,8 +74,7 @@ def custom_calls(draw: st.DrawFn) -> ObjectCall:
     graph = rewritten(of_parameters(program.graph), "float32", None)
     arguments = draw(st.sampled_from(_OF_OBJECTS[:2]))
     # Some releases of JAX replace an array of NumPy by a literal, which is no array.
-    held = "JAX's"
-    return ObjectCall(graph, arguments, program.steps, program.results, under, "float32", held)
+    return ObjectCall(graph, arguments, program.steps, program.results, under, "float32", "JAX's")
 
 
 def _options(kind: str, keeps: bool) -> st.SearchStrategy[dict[str, Any]]:
