@@ -1,6 +1,7 @@
-"""Layers of Linen on inputs of every shape and dtype: LIN-4g, LIN-4i, LIN-4j and LIN-8d (`002_`).
+"""Layers of Linen on inputs of every shape and dtype: LIN-4, LIN-4g, LIN-4i, LIN-4j, LIN-8d (`002_`).
 
-The oracle is the function of `jax.numpy` that the layer is named for.
+The oracle is the function of `jax.numpy` that the layer is named for. For stacks of layers it is
+their description, evaluated in plain JAX by `scutch.inputs.evaluation`.
 """
 
 from functools import partial
@@ -16,11 +17,14 @@ from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
-from scutch.lawkit.tolerances import CALLS, near
+from scutch.lawkit.parts import weighted_gradients
+from scutch.lawkit.tolerances import CALLS, GRADIENTS, near
+from scutch.lawkit.training import assert_trains_as_evaluated
 from scutch.laws.linen.explicit_axes import assert_computes_as_jax, sharded_input
 from scutch.laws.linen.formulas import normalized
 from scutch.laws.linen.products import PRECISIONS, negative_product, products
-from scutch.strategies import logical_placements
+from scutch.strategies import logical_placements, models
+from scutch.strategies.models import PLAIN, layers
 
 SHAPES = ((3,), (2, 2), (0,), (1, 3), ())
 seeds = st.integers(0, 99)
@@ -350,3 +354,29 @@ def test_dropout_drops_whole_axes(linen, rate, seed, where, along):
             assert alike_along
         elif len(along) < 2:  # enough entries that they are not alike by chance
             assert not alike_along
+
+
+@requirement("linen/layers/layers-compute-formulas", must_reach=("train", "still"))
+@costly
+@given(model=models(layers((*PLAIN, "BatchNorm", "Counter", "Sow"), ("",))), train=st.booleans())
+def test_layers_compute_their_formulas(model, train):
+    """Each layer has the outputs and gradients of its formula in plain JAX, and changes in training
+    the statistics that the formula says.
+    """
+    reached("train" if train else "still")
+    if train:
+        assert_trains_as_evaluated(model)
+        return
+    variables = model.variables(boxed=False)
+
+    def seen(evaluate):
+        def of_params(params, x):
+            return evaluate({**variables, "params": params}, x), None
+
+        return lambda *given: weighted_gradients(of_params, *given)
+
+    routes = [seen(each) for each in (model.module().apply, lambda *v: model.evaluated(*v)[0])]
+    both = jax.jit(lambda *given: [route(*given) for route in routes])
+    ours, theirs = both(variables.get("params", {}), model.x)
+    assert_close(ours[0][1], theirs[0][1], "outputs", **GRADIENTS)
+    assert_close(ours[1], theirs[1], "gradients", **GRADIENTS)

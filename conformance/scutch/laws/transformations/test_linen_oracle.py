@@ -4,8 +4,6 @@ See `scutch.inputs.linen_calls`.
 """
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +13,7 @@ from scutch.inputs.transformations import CARRIED
 from scutch.lawkit.agreement import compare_traces
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import at_least, dear, reached, requirement
+from scutch.lawkit.parts import weighted_gradients
 from scutch.lawkit.tolerances import MODELS, near
 from scutch.strategies.linen_calls import linen_calls
 from scutch.strategies.models import layers
@@ -52,22 +51,19 @@ def _assert_same(call, *, gradients=True):
         return
     assert error is None, f"it raised {error!r}; JAX accepts"
     if gradients:
-        aval = ours.closed.out_avals[0]
-        weights = np.arange(1.0, 1 + aval.size, dtype="float32").reshape(aval.shape)
-        ours, theirs = (traced(_gradients(each, weights), *inputs) for each in routes)
+        ours, theirs = (traced(_gradients(each), *inputs) for each in routes)
     compare_traces(ours, theirs, inputs, lambda ours, theirs: _assert_close(ours, theirs, "it"))
 
 
-def _gradients(route, weights):
+def _gradients(route):
     """A route that also gives the gradient of a weighted sum, in parameters and input."""
 
     def seen(variables, x):
-        def loss(params, x):
-            output, updates = route({**variables, "params": params}, x)
-            return jnp.sum(output * weights), (output, updates)
+        def of_params(params, x):
+            return route({**variables, "params": params}, x)
 
-        slope = jax.value_and_grad(loss, (0, 1), has_aux=True)
-        (_, applied), gradient = slope(variables.get("params", {}), x)
+        params = variables.get("params", {})
+        (_, applied), gradient = weighted_gradients(of_params, params, x)
         return {"applied": applied, "gradient": gradient}
 
     return seen

@@ -71,8 +71,7 @@ def test_derivatives_of_objects_are_those_of_jax(transforms, call):
 @costly
 @given(call=custom_calls())
 def test_gradients_of_the_users_own_are_those_of_jax(transforms, call):
-    """A function under lifted `custom_vjp` has the results that it has under JAX's own, and its
-    gradient is what its backward function makes of the residuals and the cotangents that JAX's own
-    gives it; the function's changes are kept.
+    """Lifted `custom_vjp` gives the outputs, gradients, and values of variables afterwards, of
+    `jax.custom_vjp` of the pure function of the leaves, for the same backward function.
     """
     _agrees(call, transforms)
