@@ -1,4 +1,4 @@
-"""Layers of Linen on inputs of every shape and dtype: LIN-4, LIN-4g, LIN-4i, LIN-4j, LIN-8d (`002_`).
+"""Layers of Linen on inputs of every shape and dtype: LIN-4, 4g, 4i, 4j and LIN-8d (`002_`).
 
 The oracle is the function of `jax.numpy` that the layer is named for. For stacks of layers it is
 their description, evaluated in plain JAX by `scutch.inputs.evaluation`.
