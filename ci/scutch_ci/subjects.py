@@ -47,7 +47,7 @@ FILES = {
 """Where faults are planted: in the files of the contract's areas."""
 CACHED = type(functools.cache(len))
 """The class of a function under `functools.cache` or `functools.lru_cache`."""
-MAKING = ("scutch.inputs", "scutch.lawkit")
+MAKING = ("scutch.engine", "scutch.inputs", "scutch.lawkit")
 """Packages of the judge that make classes and values of an implementation, and keep them."""
 
 

@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 
 from scutch.implementation import SetupError
-from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Abstract, Array, Box, Copies, Foreign, Key
 from scutch.judging import hypothesis_parts, suite
+from scutch.judging.calls import parse_call
 from scutch.judging.readable import quoted
 from scutch.judging.trials import Trial
 from scutch.judging.verdicts import Ruling

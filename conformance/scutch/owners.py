@@ -26,9 +26,9 @@ import pytest
 from scutch import catalogue
 from scutch.examined_boxes import NAMES, NAMES_AS_SPEC, SPEC, SPEC_LAW, examined
 from scutch.implementation import Implementation, SetupError
-from scutch.inputs.calls import parse_call
 from scutch.judging import known as known_failures
 from scutch.judging import suite
+from scutch.judging.calls import parse_call
 from scutch.judging.faults import of_one_fault
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.settings import check_settings

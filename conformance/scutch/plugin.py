@@ -17,7 +17,6 @@ import pytest
 
 from scutch import options, releases, terminal
 from scutch.implementation import SetupError
-from scutch.inputs.calls import parse_call
 from scutch.judging import (
     compiled,
     hypothesis_parts,
@@ -28,6 +27,7 @@ from scutch.judging import (
     profiles,
     suite,
 )
+from scutch.judging.calls import parse_call
 from scutch.judging.job import Job
 from scutch.judging.run import Run
 from scutch.judging.suite import laws_of

@@ -19,8 +19,8 @@ import pytest
 
 from scutch import releases, rulings, terminal
 from scutch.catalogue import index
-from scutch.inputs.calls import parse_call
 from scutch.judging import compiled, costs, hypothesis_parts, isolation
+from scutch.judging.calls import parse_call
 from scutch.judging.executor import Executor, checked
 from scutch.judging.readable import readable, shortened
 from scutch.judging.trials import Trial

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scutch import strategies
-from scutch.inputs.calls import NotACall, parse_call
+from scutch.judging.calls import NotACall, parse_call
 
 SETTINGS = settings(max_examples=200, database=None, deadline=None)
 

@@ -3,9 +3,9 @@
 from collections import Counter
 
 import pytest
-from scutch.inputs.calls import parse_call
 from scutch.judging import hypothesis_parts, suite
 from scutch.judging.attempt import call_text
+from scutch.judging.calls import parse_call
 
 DRAWN = 60
 MANY = 20

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from scutch import catalogue
 from scutch.adapters.reference import implementation as reference
 from scutch.inputs.boxes import KINDS
-from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Array, Box, Description, Foreign, Mesh
 from scutch.judging import hypothesis_parts, suite
 from scutch.judging.attempt import call_text
+from scutch.judging.calls import parse_call
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import UNASSERTED, Law
 from scutch.judging.trials import Trial

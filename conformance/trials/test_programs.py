@@ -7,8 +7,8 @@ import time
 from contextlib import redirect_stdout
 
 import pytest
-from scutch.inputs.calls import parse_call
 from scutch.judging import suite
+from scutch.judging.calls import parse_call
 from scutch.loading import load
 from scutch.reproduce import checking, displays, steps
 from scutch.reproduce.programs import Failure

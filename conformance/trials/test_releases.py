@@ -11,8 +11,8 @@ import pytest
 from scutch import cli, releases
 from scutch.catalogue import current
 from scutch.implementation import SetupError, flax_shaped
-from scutch.inputs.calls import parse_call
 from scutch.judging import known
+from scutch.judging.calls import parse_call
 from scutch.judging.trials import Counterexample, Trial
 from scutch.namespaces import OPTIONS, Unclaimed
 from scutch.releases import Finding, NotRecorded, Record, changes, digest, summary

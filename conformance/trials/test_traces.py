@@ -16,13 +16,12 @@ from jax import lax
 from jax.experimental import io_callback
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scutch import catalogue
-from scutch.engine import forms
+from scutch.engine import agreement, forms
+from scutch.engine.agreement import compare_routes, comparing
 from scutch.engine.traces import form, traced
 from scutch.judging import suite
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
-from scutch.lawkit import agreement
-from scutch.lawkit.agreement import compare_routes, comparing
 from scutch.lawkit.domain import THE_JUDGE, JudgeAtFault
 from scutch.lawkit.equality import assert_close
 from scutch.loading import load

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from scutch.implementation import Implementation
-from scutch.inputs.calls import parse_call
 from scutch.inputs.descriptions import Box, Builder, Copies, Foreign, build, parts
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts, leaving
+from scutch.judging.calls import parse_call
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
@@ -33,7 +33,7 @@ def no_journal(call: str) -> None:
 
 
 def call_text(name: str, inputs: Inputs) -> str:
-    """The call of a law as `inputs.calls.parse_call` reads it.
+    """The call of a law as `judging.calls.parse_call` reads it.
 
     Args:
       name: Of the law.

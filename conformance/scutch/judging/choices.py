@@ -11,8 +11,8 @@ from pathlib import Path
 
 from scutch import catalogue
 from scutch.implementation import SetupError
-from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import known, profiles, suite
+from scutch.judging.calls import NotACall, parse_call
 
 _PROCESSES = (1, 2, 4, 8)
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from scutch.catalogue import Requirement
 from scutch.implementation import Implementation
-from scutch.inputs.calls import parse_call
 from scutch.judging import changed, costs, isolation, job, suite
+from scutch.judging.calls import parse_call
 from scutch.judging.job import Job
 from scutch.judging.readable import readable
 from scutch.judging.run import Run

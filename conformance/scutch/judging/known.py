@@ -35,8 +35,8 @@ from packaging.version import InvalidVersion, Version
 
 from scutch.catalogue import by_id, current, retired
 from scutch.implementation import Implementation, SetupError
-from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import causes
+from scutch.judging.calls import NotACall, parse_call
 from scutch.judging.causes import Cause
 from scutch.judging.verdicts import Expectation
 

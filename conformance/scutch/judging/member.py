@@ -14,8 +14,8 @@ import sys
 from typing import Any
 
 from scutch.implementation import Implementation
-from scutch.inputs.calls import parse_call
 from scutch.judging import job, suite
+from scutch.judging.calls import parse_call
 from scutch.judging.exchange import Exchange
 from scutch.judging.jax_parts import lower_quickly
 from scutch.judging.profiles import prepare_devices

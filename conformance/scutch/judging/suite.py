@@ -23,9 +23,9 @@ import pytest
 from scutch import laws as shipped
 from scutch.catalogue import by_id, current, index, variant
 from scutch.implementation import Implementation, SetupError
-from scutch.inputs.calls import parse_call
 from scutch.inputs.subjects import PARTITIONED, SUBJECTS, Subject
 from scutch.judging import hypothesis_parts
+from scutch.judging.calls import parse_call
 from scutch.loading import load
 from scutch.namespaces import CAPABILITIES, Namespace
 
@@ -70,7 +70,7 @@ class Law:
         """Whether a call has the inputs that the law takes; one of an older suite may have others.
 
         Args:
-          call: As `inputs.calls.parse_call` reads it.
+          call: As `judging.calls.parse_call` reads it.
         """
         return parse_call(call)[1].keys() == set(self.inputs)
 

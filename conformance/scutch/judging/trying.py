@@ -18,11 +18,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from scutch.engine.agreement import comparing
 from scutch.implementation import Implementation
-from scutch.inputs.calls import parse_call
 from scutch.inputs.subjects import Subject
 from scutch.judging import costs, hypothesis_parts
 from scutch.judging.attempt import Attempt, Inputs, no_journal, prepared
+from scutch.judging.calls import parse_call
 from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import describe
 from scutch.judging.profiles import PROFILES
@@ -30,7 +31,6 @@ from scutch.judging.suite import Law
 from scutch.judging.trials import Counterexample, Trial
 from scutch.judging.verdicts import Retry
 from scutch.lawkit import marks
-from scutch.lawkit.agreement import comparing
 from scutch.lawkit.domain import NotAvailable, Untried
 from scutch.namespaces import Unclaimed
 

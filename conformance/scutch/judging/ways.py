@@ -78,7 +78,7 @@ def _is_written(way: str, file: str) -> bool:
     """Whether the statements that a way names are in the file of its law, or in `_ROOMS`."""
     named = way.removeprefix(f"{head(way)} at `").removesuffix("`").split("` > `")
     files = [Path(file)]
-    files += [each for room in _ROOMS for each in Path(_HOME, room).glob("*.py")]
+    files += [each for room in _ROOMS for each in Path(_HOME, room).rglob("*.py")]
     texts = (statements(str(each)).values() for each in files)
     return not set(named).difference(itertools.chain.from_iterable(texts))
 

@@ -8,8 +8,8 @@ import contextlib
 
 from scutch import catalogue
 from scutch.implementation import Implementation, SetupError
-from scutch.inputs.calls import NotACall, parse_call
 from scutch.judging import known, suite
+from scutch.judging.calls import NotACall, parse_call
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.trying import try_law
 from scutch.judging.unasserted import Unasserted

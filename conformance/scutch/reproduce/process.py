@@ -22,8 +22,8 @@ import numpy as np
 
 from scutch import laws
 from scutch.implementation import Implementation
-from scutch.inputs.calls import parse_call
 from scutch.judging import suite
+from scutch.judging.calls import parse_call
 from scutch.judging.profiles import prepare_devices
 from scutch.loading import load
 from scutch.reproduce.checking import Drafts, Nursery

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from scutch.implementation import Implementation
-from scutch.inputs.calls import VOCABULARY
 from scutch.inputs.descriptions import Builder, build
 from scutch.inputs.subjects import PARTITIONED, remaining
 from scutch.judging.attempt import prepared
+from scutch.judging.calls import VOCABULARY
 from scutch.judging.hypothesis_parts import written
 from scutch.judging.suite import UNASSERTED, Law
 from scutch.namespaces import CAPABILITIES, Namespace
@@ -58,7 +58,7 @@ def _names_noted() -> Iterator[dict[int, dict[str, Any]]]:
 def _forget() -> None:
     """Empty the caches of the suite's functions: what they keep would not run again."""
     for name, module in list(sys.modules.items()):
-        if name.startswith(("scutch.inputs", "scutch.lawkit", "scutch.laws")):
+        if name.startswith(("scutch.engine", "scutch.inputs", "scutch.lawkit", "scutch.laws")):
             for value in vars(module).values():
                 if isinstance(value, functools._lru_cache_wrapper):
                     value.cache_clear()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from scutch.inputs.calls import VOCABULARY
+from scutch.judging.calls import VOCABULARY
 from scutch.reproduce import displays, steps
 from scutch.reproduce.checking import Drafts, Value
 from scutch.reproduce.pruning import Pruned

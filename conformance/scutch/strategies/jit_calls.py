@@ -1,4 +1,4 @@
-"""Calls of jitted functions of plain arrays; see `scutch.inputs.transformations`.
+"""Calls of jitted functions of plain arrays; see `scutch.engine.carriers.arrays`.
 
 Most calls are legal. Some are illegal on purpose: an implementation must refuse every call that JAX
 refuses.
@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from scutch.engine.carriers.arrays import FORMS, RESULTS, OnDevice, PlainCall, Sharding
 from scutch.inputs.descriptions import Array, Mesh
-from scutch.inputs.transformations import FORMS, RESULTS, OnDevice, PlainCall, Sharding
-from scutch.strategies.transformations import WAYS
+from scutch.strategies.array_calls import WAYS
 
 _STATIC: tuple[dict[str, Any], ...] = (
     {},

@@ -8,22 +8,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from scutch.engine.carriers.arrays import CARRIED, Sharding
+from scutch.engine.carriers.objects import ObjectCall, Transformation
+from scutch.engine.lifts import OBJECTS
+from scutch.engine.lifts.prefixes import MAPPED, MESHES, SPECS, at_objects
 from scutch.inputs.described_objects import Data, Graph, Object, Program, Ref, Variable
 from scutch.inputs.descriptions import Description, Spec, mapped
 from scutch.inputs.jit_calls import BY, Call
-from scutch.inputs.object_calls import ObjectCall, Transformation
 from scutch.inputs.programs import KEPT, UNSHARED, VALUES
-from scutch.inputs.transformations import CARRIED, Sharding
-from scutch.strategies.object_calls import (
-    GRAPHS,
-    MAPPED,
-    MESHES,
-    SPECS,
-    at_objects,
-    rewritten,
-    transformations,
-    ways,
-)
+from scutch.strategies.object_calls import GRAPHS, rewritten, ways
 from scutch.strategies.programs import cells, programs, steps
 
 MODES: dict[str, dict[str, Any]] = {
@@ -113,17 +106,16 @@ def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
 
     Args:
       draw: Hypothesis's.
-      kind: A key of `object_calls.ORACLES`.
+      kind: A key of `OBJECTS`.
     """
     mode = draw(st.sampled_from(FLAGS))
     arguments = draw(st.sampled_from(_TREES[:2] if kind == "grad" else _TREES))
-    lift = draw(transformations(kind, arguments))
-    given: tuple[Any, ...]
+    lift = draw(OBJECTS[kind].drawn(arguments))
+    values = {"vmap": MAPPED, "scan": (0, -1, None, 0), "shard_map": SPECS}.get(kind, (None,))
+    given: tuple[Any, ...] = tuple(draw(st.sampled_from(values)) for _ in arguments)
     if kind == "scan" and draw(st.booleans()):
-        arguments, given = (Ref(0),), (CARRIED,)
-    else:
-        values = {"vmap": MAPPED, "scan": (0, -1, None, 0), "shard_map": SPECS}.get(kind, (None,))
-        given = tuple(draw(st.sampled_from(values)) for _ in arguments)
+        place = draw(st.integers(0, len(given) - 1))
+        given = (*given[:place], CARRIED, *given[place + 1 :])
     options = {**lift.options, "modes": mode}
     if kind == "grad":
         options["wrt"] = "Param"

@@ -1,19 +1,20 @@
 """Strategies for calls of branches, loops and derivatives of functions of objects.
 
-The described calls are those of `scutch.inputs.object_calls`; one of the transformations is in
-`scutch.inputs.object_control`. Programs change values alone, as JAX asks of a branch or a turn.
+The described calls are those of `scutch.engine.carriers.objects`. Programs change values alone, as
+JAX asks of a branch or a turn.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
+from scutch.engine.carriers.objects import ObjectCall, Transformation
+from scutch.engine.lifts import OBJECTS
 from scutch.inputs.described_objects import Ref
-from scutch.inputs.object_calls import ObjectCall, Transformation
-from scutch.inputs.object_control import BRANCHES
 from scutch.inputs.programs import VARIABLE_CHANGES
 from scutch.strategies.moded_calls import FLAGS, of_parameters, unshared_programs
-from scutch.strategies.object_calls import GRAPHS, rewritten, transformations
+from scutch.strategies.object_calls import GRAPHS, rewritten
 from scutch.strategies.programs import programs
 
 _OUTER = ("", "", "", "jit", "vmap", "scan", "grad", "remat")
@@ -35,7 +36,7 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
 
     Args:
       draw: Hypothesis's.
-      kinds: Keys of `object_control.ORACLES`.
+      kinds: Keys of `OBJECTS`.
 
     Returns:
       A strategy of descriptions.
@@ -52,12 +53,11 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
     with_gradient = "grad" in (outer, inside)
     arguments = draw(st.sampled_from(_OF_OBJECTS)) if with_gradient else program.arguments
     dtype = "float32" if derivative or with_gradient else "int32"
+    lift = draw(OBJECTS[kind].drawn(arguments, keeps=not modes and not outer))
     under = (
-        *[draw(transformations(name, arguments)) for name in (outer,) if name],
-        Transformation(
-            kind, options={**draw(_options(kind, not modes and not outer)), "modes": modes}
-        ),
-        *[draw(transformations(name, arguments)) for name in (inside,) if name],
+        *[draw(OBJECTS[name].drawn(arguments)) for name in (outer,) if name],
+        replace(lift, options={**lift.options, "modes": modes}),
+        *[draw(OBJECTS[name].drawn(arguments)) for name in (inside,) if name],
     )
     graph = rewritten(program.graph, None if dtype == "int32" else dtype, None)
     return ObjectCall(graph, arguments, program.steps, program.results, under, dtype)
@@ -75,23 +75,3 @@ def custom_calls(draw: st.DrawFn) -> ObjectCall:
     arguments = draw(st.sampled_from(_OF_OBJECTS[:2]))
     # Some releases of JAX replace an array of NumPy by a literal, which is no array.
     return ObjectCall(graph, arguments, program.steps, program.results, under, "float32", "JAX's")
-
-
-def _options(kind: str, keeps: bool) -> st.SearchStrategy[dict[str, Any]]:
-    """Options of a transformation of a kind; a loop may return its objects where it keeps them."""
-    if kind in ("cond", "switch"):
-        sizes = st.just(2) if kind == "cond" else st.integers(1, 3)
-        branches = st.tuples(st.permutations(BRANCHES), sizes).map(lambda each: each[0][: each[1]])
-        return st.fixed_dictionaries(
-            {"branches": branches.map(tuple), "offset": st.sampled_from((1, -3, -2, -1, 0))}
-        )
-    if kind in ("while_loop", "fori_loop"):
-        returned = st.sampled_from((True, True, False)) if keeps else st.just(False)
-        return st.fixed_dictionaries(
-            {
-                "first": st.sampled_from((0, 2)),
-                "turns": st.sampled_from((0, 2, 3, 1)),
-                "returned": returned,
-            }
-        )
-    return st.fixed_dictionaries({"has_aux": st.booleans()})

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.agreement import compare_routes
+from scutch.engine.agreement import compare_routes
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement

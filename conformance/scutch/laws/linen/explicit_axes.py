@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from scutch.lawkit.agreement import attempted
+from scutch.engine.agreement import attempted
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import assert_close
 from scutch.lawkit.marks import reached

@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.engine.agreement import compare_routes
 from scutch.inputs.keys import small_key
-from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement

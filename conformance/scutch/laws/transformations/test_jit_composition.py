@@ -3,7 +3,7 @@
 Programs over generated objects are jitted, in every form that a function can have, and nested with
 other transformations: `jit` stands *inside* the other one, *outside* of it, or on *both* sides. The
 oracle is the eager call, or JAX's own transformations of the pure function of the objects' leaves
-(see `scutch.inputs.object_calls`).
+(see `scutch.engine.carriers.objects`).
 """
 
 import functools
@@ -15,10 +15,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.engine.relations import agreement
 from scutch.inputs import graphs
 from scutch.inputs.callables import FIELDS, callable_with
 from scutch.inputs.callables import FORMS as CALLABLES
-from scutch.inputs.object_agreement import agreement
 from scutch.inputs.programs import VALUES, inputs
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
+from scutch.engine.relations import agreement
 from scutch.inputs import graphs
-from scutch.inputs.object_agreement import agreement
 from scutch.inputs.programs import METADATA, inputs
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text

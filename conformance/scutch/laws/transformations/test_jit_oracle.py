@@ -1,12 +1,12 @@
 """Lifted `jit` of programs over objects is `jax.jit` of the pure function of their leaves: JIT-11.
 
-The judge takes objects apart by its own means; see `scutch.inputs.object_calls`.
+The judge takes objects apart by its own means; see `scutch.engine.carriers.objects`.
 """
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.object_agreement import agreement
+from scutch.engine.relations import agreement
 from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, holds, plain_text
 from scutch.lawkit.marks import at_least, dear, options, reached, requirement

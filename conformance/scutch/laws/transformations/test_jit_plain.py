@@ -10,7 +10,7 @@ import jax
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.lawkit.agreement import attempted, difference
+from scutch.engine.agreement import attempted, difference
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import costly, dear, raised, reached, requirement

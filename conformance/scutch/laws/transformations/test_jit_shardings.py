@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.engine.agreement import attempted, difference
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.filters import FAILING
-from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import assume, need_devices
 from scutch.lawkit.equality import alike, holds, plain_text, says_equal, says_unequal
 from scutch.lawkit.marks import costly, few, raised, reached, refused, requirement

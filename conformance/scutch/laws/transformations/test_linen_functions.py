@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.engine.agreement import compare_routes
 from scutch.inputs.models import keys
-from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import at_least, costly, dear, reached, requirement
 from scutch.lawkit.tolerances import MODELS

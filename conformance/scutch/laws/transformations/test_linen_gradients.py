@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scutch.engine.agreement import compare_routes
 from scutch.inputs.described_models import Layer, Model
-from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, reached, refused, requirement
 from scutch.lawkit.parts import mutable_collections, outer, weighted_gradients, within

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import Mesh
 
+from scutch.engine.agreement import compare_routes
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
-from scutch.lawkit.agreement import compare_routes
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, close, holds
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, requirement

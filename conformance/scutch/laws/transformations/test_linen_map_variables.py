@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.engine.carriers.linen import COLLECTIONS
 from scutch.inputs import models
-from scutch.inputs.linen_calls import COLLECTIONS
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import at_least, costly, raised, reached, refused, requirement
 from scutch.lawkit.parts import mutable_collections, weighted_gradients, within

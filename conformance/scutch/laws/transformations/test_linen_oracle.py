@@ -1,16 +1,17 @@
 """`apply` of a lifted module is JAX's own transformation of `apply` of the module: LIN-9.
 
-See `scutch.inputs.linen_calls`.
+See `scutch.engine.carriers.linen`.
 """
 
 import jax
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scutch.engine.agreement import compare_traces
+from scutch.engine.carriers.arrays import CARRIED
+from scutch.engine.carriers.linen import COLLECTIONS, LinenCall, LinenLift
+from scutch.engine.relations import linen_routes
 from scutch.engine.traces import traced
-from scutch.inputs.linen_calls import COLLECTIONS, LinenCall, LinenLift
-from scutch.inputs.transformations import CARRIED
-from scutch.lawkit.agreement import compare_traces
 from scutch.lawkit.equality import alike
 from scutch.lawkit.marks import at_least, dear, reached, requirement
 from scutch.lawkit.parts import weighted_gradients
@@ -43,7 +44,7 @@ def _assert_same(call, *, gradients=True):
     those of their gradients, they are compiled as one function.
     """
     inputs = call.variables(), call.x()
-    routes = [call.by_lift(), call.by_jax()]
+    routes = linen_routes(call)
     (ours, error), (theirs, refusal) = [_made(traced, each, *inputs) for each in routes]
     reached("refused" if refusal is not None else "applied")
     if refusal is not None:

@@ -1,17 +1,19 @@
 """Branches, loops and derivatives of functions of objects are JAX's own: OBJ-8.
 
-The judge takes objects apart by its own means; see `scutch.inputs.object_control`.
+The judge takes objects apart by its own means; see `scutch.engine.carriers.objects`.
 """
 
 from hypothesis import given
 
-from scutch.inputs.object_agreement import agreement
-from scutch.inputs.object_control import ORACLES
+from scutch.engine.relations import agreement
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import holds
 from scutch.lawkit.marks import at_least, costly, reached, requirement
 from scutch.lawkit.modes import takes_modes
 from scutch.strategies.object_control import controlled_calls, custom_calls
+
+CONTROL = ("cond", "switch", "while_loop", "fori_loop", "vjp", "jvp", "custom_vjp")
+"""The lifts that these laws are about."""
 
 
 def _agrees(call, transforms, *, only_in_modes=False):
@@ -19,7 +21,7 @@ def _agrees(call, transforms, *, only_in_modes=False):
 
     Lifts that are documented for modes alone need not be there without them.
     """
-    (each,) = (each for each in call.under if holds(ORACLES, each.kind))
+    (each,) = (each for each in call.under if holds(CONTROL, each.kind))
     kind, modes = each.kind, each.modes
     has_modes = takes_modes(getattr(transforms, kind), *modes)
     if only_in_modes and not has_modes:

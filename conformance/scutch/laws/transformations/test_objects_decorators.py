@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.engine.agreement import attempted
+from scutch.engine.lifts.shard_map import as_named_by
 from scutch.inputs.graphs import classes
-from scutch.inputs.object_lifts import as_named_by
-from scutch.lawkit.agreement import attempted
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.marks import options, reached, requirement
 from scutch.laws.transformations.lift_options import (

@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.engine.lifts.shard_map import as_named_by
 from scutch.inputs.graphs import classes
-from scutch.inputs.object_lifts import as_named_by
 from scutch.lawkit.equality import alike, holds
 from scutch.lawkit.equations import equations
 from scutch.lawkit.mapped import shard_map

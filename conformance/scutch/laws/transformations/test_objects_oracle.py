@@ -1,6 +1,6 @@
 """A lifted transformation is JAX's own of the pure function of the objects' leaves: OBJ-8.
 
-The judge takes objects apart by its own means; see `scutch.inputs.object_calls`.
+The judge takes objects apart by its own means; see `scutch.engine.carriers.objects`.
 """
 
 from functools import partial
@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
+from scutch.engine.relations import agreement
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.graphs import VARIABLES, classes, metadata
-from scutch.inputs.object_agreement import agreement
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.mapped import shard_map

@@ -13,15 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec
 
+from scutch.engine.agreement import attempted, difference
+from scutch.engine.lifts import ARRAYS
 from scutch.inputs.callables import FIELDS, FORMS, callable_with
 from scutch.inputs.descriptions import Array
-from scutch.inputs.transformations import CARRIED, looped
-from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.equality import alike
-from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, refused, requirement
-from scutch.strategies.moded_calls import FLAGS
-from scutch.strategies.transformations import (
+from scutch.strategies.array_calls import (
     plain_grad_calls,
     plain_listed_calls,
     plain_missing_calls,
@@ -30,22 +28,24 @@ from scutch.strategies.transformations import (
     plain_scan_calls,
     plain_vmap_calls,
 )
+from scutch.strategies.moded_calls import FLAGS
 
-OWN = {"vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad}
-OWN |= {"remat": jax.checkpoint, "scan": looped}
-"""JAX's own transformations."""
+OWN = ("vmap", "grad", "value_and_grad", "remat", "scan")
+"""The transformations that are compared with JAX's own."""
 
 
-def _assert_same(lifted, call):
+def _agrees(transforms, call):
     """Make a described call with JAX and with the lift, and fail unless their outcomes agree."""
-    theirs = call.made(OWN[call.described.kind])
+    theirs, ours = _outcomes(transforms, call)
     reached("returned" if theirs.error is None else "refused")
-    different = difference(call.made(lifted), theirs)
+    different = difference(ours, theirs)
     assert not different, different
 
 
-def _lift(transforms, call):
-    return getattr(transforms, call.described.kind)
+def _outcomes(transforms, call):
+    """The outcomes of JAX's own transformation and of the lifted one."""
+    cell = ARRAYS[call.described.kind]
+    return call.made(cell.by_jax), call.made(cell.lifted(transforms))
 
 
 @requirement("transformations/equals-jax/vmap-of-arrays", must_reach=("returned", "refused"))
@@ -53,7 +53,7 @@ def _lift(transforms, call):
 @given(call=plain_vmap_calls())
 def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
     """On arrays alone, lifted `vmap` gives the values and the refusals of `jax.vmap`."""
-    _assert_same(_lift(transforms, call), call)
+    _agrees(transforms, call)
 
 
 @requirement("transformations/equals-jax/grad-of-arrays", must_reach=("returned", "refused"))
@@ -61,7 +61,7 @@ def test_on_plain_arrays_lifted_vmap_is_the_one_of_jax(transforms, call):
 @given(call=plain_grad_calls())
 def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
     """On arrays alone, lifted `grad` gives the values and the refusals of `jax.grad`."""
-    _assert_same(_lift(transforms, call), call)
+    _agrees(transforms, call)
 
 
 @requirement("transformations/equals-jax/remat-of-arrays", must_reach=("returned", "refused"))
@@ -70,7 +70,7 @@ def test_on_plain_arrays_lifted_grad_is_the_one_of_jax(transforms, call):
 @given(call=plain_remat_calls())
 def test_on_plain_arrays_lifted_remat_is_the_one_of_jax(transforms, call):
     """On arrays alone, lifted `remat` gives the values and the refusals of `jax.checkpoint`."""
-    _assert_same(_lift(transforms, call), call)
+    _agrees(transforms, call)
 
 
 @requirement("transformations/equals-jax/scan-of-arrays", must_reach=("returned", "refused"))
@@ -81,19 +81,7 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
 
     The argument that `Carry` marks is the carry of `jax.lax.scan`.
     """
-
-    def marked(axes):
-        return jax.tree.map(
-            lambda axis: transforms.Carry if alike(axis, CARRIED) else axis,
-            axes,
-            is_leaf=lambda axis: axis is None,
-        )
-
-    def lifted(function, *, in_axes, out_axes, **options):
-        axes = {"in_axes": marked(in_axes), "out_axes": marked(out_axes)}
-        return transforms.scan(function, **axes, **options)
-
-    _assert_same(lifted, call)
+    _agrees(transforms, call)
 
 
 @requirement("transformations/equals-jax/scan-of-arrays", must_reach=("by default", "in a mode"))
@@ -125,7 +113,7 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
     """An argument that is left to its default, or bound by a `functools.partial`, is not mapped,
     and does not count among the numbered arguments.
     """
-    _assert_same(_lift(transforms, call), call)
+    _agrees(transforms, call)
 
 
 @requirement("transformations/options/lifts-of-arrays[lists]", must_reach=("returned",))
@@ -134,7 +122,7 @@ def test_names_defaults_and_partials_are_lifted_as_jax_does_it(transforms, call)
 @given(call=plain_listed_calls())
 def test_lists_serve_where_tuples_do(transforms, call):
     """Axes, and numbers of arguments, may be given as a list in the place of a tuple."""
-    _assert_same(_lift(transforms, call), call)
+    _agrees(transforms, call)
 
 
 @requirement("transformations/refuses/grad-of-arrays[number]", must_reach=("refused",))
@@ -144,11 +132,11 @@ def test_a_number_of_an_argument_that_is_not_passed_by_position_is_refused(trans
 
     They refuse such a call, or act as if the argument had been passed by position.
     """
-    ours, theirs = call.made(_lift(transforms, call)), call.made(OWN[call.described.kind])
+    theirs, ours = _outcomes(transforms, call)
     reached("returned" if theirs.error is None else "refused")
     if ours.error is None and theirs.error is not None:
         described = dataclasses.replace(call.described, calls=_by_position(call))
-        theirs = described.build(call.world).made(OWN[call.described.kind])
+        theirs, _ = _outcomes(transforms, described.build(call.world))
     different = difference(ours, theirs)
     assert not different, different
 
@@ -197,7 +185,7 @@ def _assert_lifted_as_called(transforms, kind, form, fields, mode):
         taken = {"mesh": jax.sharding.Mesh(jax.devices()[:1], ("data",)), **specs}
     lifts = (
         functools.partial(getattr(transforms, kind), **mode),
-        shard_map if kind == "shard_map" else OWN[kind],
+        ARRAYS[kind].by_jax,
     )
     ours, theirs = (
         attempted(lambda lift=lift: lift(callable_with(fields, jnp.square, form), **taken)(x))
@@ -213,7 +201,7 @@ fields = st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True)
 @requirement("transformations/options/lifts-of-arrays[fields]", must_reach=(*OWN, *FORMS))
 @costly
 @at_least(20)
-@given(kind=st.sampled_from(list(OWN)), form=st.sampled_from(FORMS), fields=fields)
+@given(kind=st.sampled_from(OWN), form=st.sampled_from(FORMS), fields=fields)
 def test_a_callable_is_lifted_as_it_is_called_whatever_its_fields_are_called(
     transforms, kind, form, fields
 ):

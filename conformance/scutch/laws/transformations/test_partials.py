@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.engine.agreement import attempted, difference
 from scutch.inputs import graphs
 from scutch.inputs.programs import METADATA, STRUCTURE, VARIABLE_CHANGES, inputs
-from scutch.lawkit.agreement import attempted, difference
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import at_least, costly, options, raised, reached, requirement

@@ -1,9 +1,9 @@
 """Refusals of lifted `shard_map`, and its composition with other transformations: SHM-4 and SHM-5.
 
 A refused call has one fault in generated objects and arrays. Composed calls are compared with
-`jax.shard_map` of the pure function of the objects' leaves (see `scutch.inputs.object_calls`), or
-with the function itself, called on whole arrays on one device. A *mapped* function is the result of
-`shard_map`.
+`jax.shard_map` of the pure function of the objects' leaves (see `scutch.engine.carriers.objects`),
+or with the function itself, called on whole arrays on one device. A *mapped* function is the result
+of `shard_map`.
 """
 
 import dataclasses
@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jax.sharding import PartitionSpec as P
 
+from scutch.engine.lifts.shard_map import as_named_by
+from scutch.engine.relations import agreement
 from scutch.inputs import graphs
 from scutch.inputs.descriptions import Mesh
 from scutch.inputs.filters import FAILING
-from scutch.inputs.object_agreement import agreement
-from scutch.inputs.object_lifts import as_named_by
 from scutch.inputs.programs import KINDS
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, assert_close, holds

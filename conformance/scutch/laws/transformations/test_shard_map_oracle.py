@@ -1,12 +1,12 @@
 """Lifted `shard_map` of programs over objects is JAX's of the pure function of leaves: SHM-7.
 
-The judge takes objects apart by its own means; see `scutch.inputs.object_calls`.
+The judge takes objects apart by its own means; see `scutch.engine.carriers.objects`.
 """
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scutch.inputs.object_agreement import agreement
+from scutch.engine.relations import agreement
 from scutch.lawkit.marks import dear, reached, requirement
 from scutch.strategies.object_calls import object_calls
 

@@ -1,8 +1,8 @@
 """Data and tensor parallelism by lifted `shard_map`, and its updates of objects: SHM-1 to SHM-3.
 
 The oracle is the function itself, called on whole arrays on one device, or `jax.shard_map` of the
-pure function of the objects' leaves (see `scutch.inputs.object_calls`). A *mapped* function is the
-result of `shard_map`; inside of it each device has its *shard* of an array.
+pure function of the objects' leaves (see `scutch.engine.carriers.objects`). A *mapped* function is
+the result of `shard_map`; inside of it each device has its *shard* of an array.
 """
 
 import jax
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from scutch.engine.relations import agreement
 from scutch.inputs import graphs
-from scutch.inputs.object_agreement import agreement
 from scutch.inputs.programs import VALUES
 from scutch.inputs.tensor_parallel import FILTERS
 from scutch.lawkit.equality import alike

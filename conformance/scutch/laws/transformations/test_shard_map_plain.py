@@ -6,10 +6,10 @@ The oracle is JAX's own `shard_map`, called with equal arguments.
 import jax
 from hypothesis import given
 
-from scutch.lawkit.agreement import difference
+from scutch.engine.agreement import difference
 from scutch.lawkit.mapped import shard_map
 from scutch.lawkit.marks import at_least, costly, dear, options, reached, requirement
-from scutch.strategies.transformations import plain_shard_map_calls
+from scutch.strategies.array_calls import plain_shard_map_calls
 
 
 def _compiled(shard_map):

@@ -11,7 +11,7 @@ may donate them and another still have its own. Nothing here uses an implementat
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
+from scutch.engine.agreement import Outcome, attempted
 from scutch.inputs.descriptions import Builder, Description, Mesh, Spec, build
-from scutch.lawkit.agreement import Outcome, attempted
 
 PARAMETERS = ("x", "y", "scale")
 """The parameters of every function that is written here."""
@@ -183,51 +183,8 @@ class BuiltCall:
         return written(self.described.form, self.described.result, traces)
 
 
-def looped(
-    function: Callable[..., Any], in_axes: Any, out_axes: Any, **options: Any
-) -> Callable[..., Any]:
-    """`jax.lax.scan` with the interface of the lifted `scan`; `CARRIED` marks the carried argument.
-
-    Args:
-      function: One step. It takes each argument's slice, the carried value, or a shared argument.
-      in_axes: For all arguments, or a tuple with one for each: an axis, `CARRIED`, or `None` for
-        an argument that all steps share.
-      out_axes: The axis, or `CARRIED`, for each part of a step's result; there is no `None`.
-      options: The options of `jax.lax.scan`.
-
-    Returns:
-      A function of the loop's arguments. For the carried part of a step's result it returns the
-      last value; for any other part, the slices of all steps, stacked along the part's axis.
-
-    Raises:
-      ValueError: Only one side of the step carries, or there are more arguments than axes.
-    """
-
-    def loop(*arguments: Any) -> Any:
-        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(arguments)
-        ends = out_axes if isinstance(out_axes, tuple) else (out_axes,)
-        if len(axes) != len(arguments) or axes.count(CARRIED) != ends.count(CARRIED):
-            raise ValueError(f"in_axes={in_axes} and out_axes={out_axes} for {arguments}")
-        sliced = {n: moved(arguments[n], axis, 0) for n, axis in enumerate(axes) if is_axis(axis)}
-        carried = axes.index(CARRIED) if CARRIED in axes else None
-
-        def step(carry: Any, slices: Any) -> Any:
-            given = [slices.get(n, argument) for n, argument in enumerate(arguments)]
-            if carried is not None:
-                given[carried] = carry
-            returned = function(*given)
-            parts = list(returned) if isinstance(out_axes, tuple) else [returned]
-            if len(parts) != len(ends):
-                raise ValueError(f"out_axes={out_axes} for {parts}")
-            return parts.pop(ends.index(CARRIED)) if carried is not None else None, parts
-
-        start = None if carried is None else arguments[carried]
-        last, stacked = jax.lax.scan(step, start, sliced, **options)
-        found = iter(stacked)
-        parts = tuple(last if end == CARRIED else moved(next(found), 0, end) for end in ends)
-        return parts if isinstance(out_axes, tuple) else parts[0]
-
-    return loop
+LANES = 2
+"""The number of lanes of a map, and of steps of a loop."""
 
 
 def is_axis(axis: Any) -> bool:
@@ -247,6 +204,27 @@ def moved(tree: Any, start: int, end: int) -> Any:
       A tree of the same structure.
     """
     return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, start, end), tree)
+
+
+def scalar_of(values: Sequence[Any]) -> Any:
+    """A scalar that depends on every value, on each in another way.
+
+    Args:
+      values: Arrays.
+    """
+    floats = [value.astype("float32") for value in map(jnp.asarray, values)]
+    weighted = [(n + 1) * jnp.sum(value * value) for n, value in enumerate(floats)]
+    return sum(weighted, jnp.zeros(()))
+
+
+def shifted(arrays: Sequence[Any], by: Any) -> Any:
+    """A tuple of the arrays, each with a number added.
+
+    Args:
+      arrays: Of any dtypes.
+      by: A number, or an array of one.
+    """
+    return tuple(value + jnp.asarray(by, value.dtype) for value in arrays)
 
 
 def written(form: str, result: str, traces: list[Any]) -> Callable[..., Any]:

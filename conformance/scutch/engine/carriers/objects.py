@@ -26,15 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from scutch.engine.carriers.arrays import CARRIED, LANES, Sharding
 from scutch.inputs import graphs
 from scutch.inputs.described_objects import Graph, Ref, Step
 from scutch.inputs.descriptions import CONTAINERS, Builder, Description, Mesh, build, mapped
 from scutch.inputs.programs import Interpreter
-from scutch.inputs.transformations import CARRIED, Sharding
 from scutch.lawkit.domain import assume
-
-LANES = 2
-"""The number of lanes of a map, and of steps of a loop."""
 
 
 @dataclass(frozen=True, repr=False)

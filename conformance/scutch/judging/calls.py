@@ -13,16 +13,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from scutch.engine.carriers import arrays, linen, objects
 from scutch.inputs import (
     described_models,
     described_objects,
     descriptions,
     jit_calls,
-    linen_calls,
-    loops,
-    object_calls,
     tensor_parallel,
-    transformations,
 )
 from scutch.inputs.descriptions import Description
 
@@ -33,12 +30,11 @@ VOCABULARY: Mapping[str, type[Description]] = MappingProxyType(
             descriptions,
             described_objects,
             described_models,
-            transformations,
             jit_calls,
-            object_calls,
-            loops,
-            linen_calls,
             tensor_parallel,
+            arrays,
+            objects,
+            linen,
         )
         for name, kind in vars(module).items()
         if isinstance(kind, type) and issubclass(kind, Description) and kind is not Description

@@ -1,8 +1,9 @@
-"""Whether a lifted call of a function of objects does what JAX does to the pure function.
+"""What every lifted call must do: the same as JAX's transformation of the pure function.
 
     agreement(call, transforms)
 
-makes the call by both routes, and compares objects, results and refusals.
+makes a call of a function of objects by both routes, and compares objects, results and refusals.
+`linen_routes(call)` gives both routes of a call of a module, for a law that compares them.
 """
 
 import functools
@@ -12,17 +13,44 @@ from typing import Any
 import jax
 import numpy as np
 
+from scutch.engine.carriers.linen import BuiltLinenCall
+from scutch.engine.carriers.objects import BuiltObjectCall, Conflict, World
+from scutch.engine.lifts import LINEN, OBJECTS
 from scutch.inputs import graphs
-from scutch.inputs.object_calls import BuiltObjectCall, Conflict, World
-from scutch.inputs.object_lifts import LIFTED, ORACLES, RESULTS
 from scutch.lawkit.domain import OutOfDomain, assume
+
+# ---------------------------------------------------------------- Linen
+
+
+def linen_routes(call: BuiltLinenCall) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Both routes of a call of a module, as functions `(variables, x) -> (output, updates)`.
+
+    Args:
+      call: The call.
+
+    Returns:
+      `apply` of the lifted module, and JAX's transformations of `apply` of the module.
+    """
+    kind, function = call.stack, call.pure
+    for lift in reversed(call.described.under):
+        cell = LINEN[lift.kind]
+        kind, function = cell.lifted(call, lift, kind), cell.by_jax(call, lift, function)
+
+    def by_jax(variables: Any, x: Any) -> Any:
+        after, output = function(jax.tree.leaves(variables), x)
+        return output, call.changed(call.with_values(after))
+
+    return call.apply(call.made(kind)), by_jax
+
+
+# ---------------------------------------------------------------- objects
 
 
 def _by_jax(call: BuiltObjectCall) -> World:
     """Make the call by JAX's transformations; return the changed objects and the results."""
     function: Callable[..., Any] = call.pure
     for each in reversed(call.under):
-        function = ORACLES[each.kind](call, each, function)
+        function = OBJECTS[each.kind].by_jax(call, each, function)
     before, pair = call.outside(), call.pair()
     kept, further = function(before.values(), pair)
     expected = call.inside()
@@ -30,8 +58,7 @@ def _by_jax(call: BuiltObjectCall) -> World:
     pair = np.zeros(call.width(), dtype), np.zeros((), dtype)  # as the function sees it
     results = call.run(expected.arguments, pair)
     for each in reversed(call.under):
-        if each.kind in RESULTS:
-            results = RESULTS[each.kind](call, each, expected, results)
+        results = OBJECTS[each.kind].results(call, each, expected, results)
     expected.results.extend(results)
     expected.fill([*kept, *further])
     return expected
@@ -45,7 +72,7 @@ def _by_lift(call: BuiltObjectCall, transforms: Any) -> World:
         return call.run(given[:-1], given[-1])
 
     for each in reversed(call.under):
-        function = LIFTED[each.kind](call, transforms, each, function)
+        function = OBJECTS[each.kind].lifted(call, transforms, each, function)
     world = call.outside()
     world.results.extend(function(*world.arguments, call.pair()))
     return world

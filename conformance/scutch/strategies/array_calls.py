@@ -1,4 +1,4 @@
-"""Calls of transformed functions of plain arrays; see `scutch.inputs.transformations`.
+"""Calls of transformed functions of plain arrays; see `scutch.engine.carriers.arrays`.
 
 Most calls are legal. Some are illegal on purpose: an implementation must refuse every call that JAX
 refuses. Those of `jit` are in `jit_calls`.
@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from scutch.engine.carriers.arrays import CARRIED, STEPPED, PlainCall
 from scutch.inputs.descriptions import Array, Mesh, Spec
-from scutch.inputs.transformations import CARRIED, STEPPED, PlainCall
 
 WAYS = (
     ("position", "position", "position"),
