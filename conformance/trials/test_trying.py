@@ -220,6 +220,15 @@ def test_what_must_be_reached_and_was_not_is_told():
     assert try_law(law, REFERENCE, examples=5, replay=[{"number": 1}]).unmet == ()
 
 
+def test_words_and_flags_that_are_drawn_are_reached_unless_the_law_is_left():
+    @given(word=st.sampled_from(["one", "two"]), words=st.just(("three",)), flag=st.booleans())
+    def test_worded(word, words, flag):
+        scutch.lawkit.domain.assume(word == "one")
+
+    law = law_of(test_worded, must_reach=("one", "two", "three", "flag", "not flag", "not three"))
+    assert try_law(law, REFERENCE, examples=20).unmet == ("two", "not three")
+
+
 @given(number=st.integers(0, 40))
 def of_two_ways(number):
     if number >= 100:

@@ -194,9 +194,9 @@ def difference(
     if ours.error is not None and theirs.error is not None:
         return ""
     if theirs.error is not None:
-        return f"it returned {ours.results!r}; JAX refuses: {_short(theirs.error)}"
+        return f"it returned {ours.results!r}; JAX refuses: {short(theirs.error)}"
     if ours.error is not None:
-        return f"it raised {_short(ours.error)}; JAX returns {theirs.results!r}"
+        return f"it raised {short(ours.error)}; JAX returns {theirs.results!r}"
     if not alike(ours.deleted, theirs.deleted):
         return f"deleted buffers: {ours.deleted}; with JAX {theirs.deleted}"
     if traces and ours.traces != theirs.traces:
@@ -249,6 +249,10 @@ def _alike_arrays(mine: Any, its: Any) -> bool:
     return alike(np.asarray(mine), np.asarray(its))
 
 
-def _short(error: Exception) -> str:
-    """An error as its type and the beginning of its message."""
+def short(error: Exception) -> str:
+    """An error as its type and the beginning of its message.
+
+    Args:
+      error: Any exception.
+    """
     return f"{type(error).__name__}: {str(error)[:300]}"

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from scutch.engine.agreement import short
 from scutch.engine.carriers.linen import BuiltLinenCall
 from scutch.engine.carriers.objects import BuiltObjectCall, Conflict, World
 from scutch.engine.lifts import LINEN, OBJECTS
@@ -119,12 +120,12 @@ def agreement(
         raise
     if refusal is not None:
         if error is None:
-            raise AssertionError(f"it was accepted; JAX refuses: {_short(refusal)}")
+            raise AssertionError(f"it was accepted; JAX refuses: {short(refusal)}")
         return "refused"
     if error is not None and refusable:
         return "refused"
     if error is not None:
-        raise AssertionError(f"it raised {_short(error)}; JAX accepts it") from error
+        raise AssertionError(f"it raised {short(error)}; JAX accepts it") from error
     worlds = [[world.arguments, world.results] for world in (expected, found)]
     if different := graphs.differences(call.nnx, *worlds):
         raise AssertionError(f"with JAX and lifted: {different}")
@@ -155,8 +156,3 @@ def _made(
         return call(), None
     except errors as error:
         return None, error
-
-
-def _short(error: Exception) -> str:
-    """An error as its type and the beginning of its message."""
-    return f"{type(error).__name__}: {str(error)[:300]}"

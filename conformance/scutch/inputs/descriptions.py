@@ -62,12 +62,10 @@ class Description:
           builder: The implementation that the value is built for.
 
         Returns:
-          A new value on each call; two calls share nothing that can be changed.
-
-        Raises:
-          NotImplementedError: The description has no meaning alone, such as a `Step` of a program.
+          A new value on each call; two calls share nothing that can be changed. A description that
+          has no meaning alone, such as a `Step` of a program, is returned as it is.
         """
-        raise NotImplementedError
+        return self
 
     def __repr__(self) -> str:
         parts = []

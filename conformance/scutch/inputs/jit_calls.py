@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from scutch.inputs.descriptions import Builder, Description
+from scutch.inputs.descriptions import Description
 
 FORMS = ("function", "decorator", "method", "callable", "partial")
 """How the function of a call is written, or given to `jit`."""
@@ -41,10 +41,6 @@ class Call(Description):
     scale: int | None = None
     donate: str | None = None
     stage: str = "call"
-
-    def build(self, world: Builder) -> "Call":
-        """The description itself: it is built without an implementation."""
-        return self
 
     @property
     def added(self) -> int:

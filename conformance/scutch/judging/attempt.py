@@ -22,6 +22,7 @@ from scutch.judging.hypothesis_parts import Diverted, describe
 from scutch.judging.suite import Law
 from scutch.judging.trials import Counterexample
 from scutch.judging.ways import is_among, place, way
+from scutch.lawkit import marks
 from scutch.lawkit.domain import OutOfDomain, TooFewDevices
 from scutch.namespaces import CAPABILITIES, UnclaimedOption
 
@@ -116,6 +117,7 @@ class Attempt:
             if _from_keyboard(raised):
                 raise
             error = raised
+        marks.reached_by(inputs)
         if error is not None:
             self.broken_by(error, text)
         elif not self.ways:

@@ -1,12 +1,17 @@
 """Marks that tell which requirement a law tries, and with how many inputs.
 
 A law is a Hypothesis property that carries the mark `requirement`. Where it means something only
-on some of the inputs that it draws, the mark lists names for them, `must_reach=("cycle",)`, and the
-law calls `reached("cycle")` when it is tried on one. A run in which a listed name was never reached
-leaves the requirement untested, not passed.
+on some of the inputs that it draws, the mark lists names for them: `must_reach=("cycle", "deep")`.
+A name is reached when the law was tried on
+
+- an input that is this word, or a sequence with this word in it;
+- an input of this name that is true (`not deep`: one that is false);
+- an input on which the law itself called `reached("cycle")`.
+
+A run in which a listed name was never reached leaves the requirement untested, not passed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
@@ -32,8 +37,8 @@ def requirement(identifier: str, *, must_reach: tuple[str, ...] = ()) -> Callabl
 
     Args:
       identifier: The requirement's id in the catalogue, such as `"BOX-5"`.
-      must_reach: Names of inputs; the requirement counts as tried when the law has called
-        `reached` with each of them at least once.
+      must_reach: Names of inputs; the requirement counts as tried when each of them was reached at
+        least once.
 
     Returns:
       A decorator. It leaves an attribute: a mark of pytest's would be refused in a project with
@@ -96,6 +101,20 @@ def reached(name: str) -> None:
     seen = _reached.get()
     if seen is not None:
         seen.add(name)
+
+
+def reached_by(inputs: Mapping[str, object]) -> None:
+    """Note what drawn inputs reach by themselves: words, sequences of words, and flags.
+
+    Args:
+      inputs: By the names of the parameters of the law.
+    """
+    for name, value in inputs.items():
+        if isinstance(value, bool):
+            reached(name if value else f"not {name}")
+        for word in value if isinstance(value, tuple | list | frozenset) else (value,):
+            if isinstance(word, str):
+                reached(word)
 
 
 @contextmanager

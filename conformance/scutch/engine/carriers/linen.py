@@ -56,10 +56,6 @@ class LinenLift(Description):
     options: Mapping[str, Any] = field(default_factory=dict)
     name: Any = "layers"
 
-    def build(self, world: Builder) -> "LinenLift":
-        """The lift, which needs no implementation yet."""
-        return self
-
 
 @dataclass(frozen=True, repr=False)
 class LinenCall(Description):

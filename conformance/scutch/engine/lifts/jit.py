@@ -32,16 +32,19 @@ def _by_jax(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
 
 
 def _lifted(call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any) -> Any:
+    """The jitted function; `jit_partial` binds all objects of the function."""
     options = dict(each.options)
     if each.prefixes:
         shardings = (*call.prefixes(transforms, each, "StateSharding"), each.x)
         options |= {"in_shardings": shardings, "out_shardings": each.out}
-    if options.pop("mode", "") == "partial":
-        return _lifted_partial(call, transforms, function, options)
+    is_partial = options.pop("mode", "") == "partial"
     if "call" not in options:
         return transforms.jit(function, **options)
     how, count = options.pop("call"), len(call.described.arguments)
     written, options = how.written(function, count), options | how.options(count)
+    if is_partial:
+        bind = transforms.jit_partial
+        return lambda *given: how.make(bind(written, *given[:-1], **options), (), given[-1])
     decorated = how.form == "decorator"
     jitted = transforms.jit(**options)(written) if decorated else transforms.jit(written, **options)
 
@@ -49,20 +52,6 @@ def _lifted(call: BuiltObjectCall, transforms: Any, each: Transformation, functi
         if how.donate is not None:
             _put_on_device(call.nnx, arguments[:1])
         return how.make(jitted, arguments[:-1], arguments[-1])
-
-    return called
-
-
-def _lifted_partial(
-    call: BuiltObjectCall, transforms: Any, function: Any, options: dict[str, Any]
-) -> Any:
-    """Make the call by `jit_partial`, which binds all objects of the function."""
-    how, count = options.pop("call"), len(call.described.arguments)
-    written, options = how.written(function, count), options | how.options(count)
-
-    def called(*arguments: Any) -> Any:
-        objects = arguments[:-1]
-        return how.make(transforms.jit_partial(written, *objects, **options), (), arguments[-1])
 
     return called
 

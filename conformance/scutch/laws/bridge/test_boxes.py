@@ -189,7 +189,7 @@ def test_the_box_of_a_variable_asks_for_the_name_of_an_axis(bridge, nnx, meta, n
     assert alike(_names(box), names)
 
 
-@requirement("bridge/variables/nnxmeta-knows-spec", must_reach=("named", "unnamed"))
+@requirement("bridge/variables/nnxmeta-knows-spec", must_reach=("annotated", "not annotated"))
 @options("nnx.Variable.out_sharding")
 @given(named=_named(), annotated=st.booleans())
 def test_the_spec_of_the_box_is_that_of_the_variable(bridge, nnx, meta, named, annotated):
@@ -197,7 +197,6 @@ def test_the_spec_of_the_box_is_that_of_the_variable(bridge, nnx, meta, named, a
     the spec that `nnx.get_partition_spec` gives for the variable; names without a mesh may be
     refused.
     """
-    reached("named" if annotated else "unnamed")
     notes = {"out_sharding": named[0], "eager_sharding": False} if annotated else {}
     flat = [n for name in named[0] if name for n in ((name,) if isinstance(name, str) else name)]
     assume(len({*map(plain_text, flat)}) == len(flat))

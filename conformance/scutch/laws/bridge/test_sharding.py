@@ -76,9 +76,7 @@ def _box_specs(meta, params):
     return {path: entries(spec) for _, path, spec in specs}
 
 
-@requirement(
-    "bridge/sharding/names-cross-to-nnx", must_reach=("partitioned", "logical", "own mesh")
-)
+@requirement("bridge/sharding/names-cross-to-nnx", must_reach=("partitioned", "logical", "own"))
 @options("nnx.Variable.out_sharding")
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(note=notes, mesh=meshes, own=st.booleans())
@@ -91,8 +89,6 @@ def test_boxed_parameters_of_a_wrapped_linen_module_are_annotated(
     """
     kind, given_names = note
     reached(kind)
-    if own:
-        reached("own mesh")
     mine = mesh if own else None
     with in_context(mesh):
         module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names, mine))
@@ -202,7 +198,6 @@ def test_names_of_a_wrapped_nnx_module_pass_through_linen_lifts(
     """A wrapped NNX module under Linen's `vmap` or `scan` has the partition name at the new axis
     outside, and not inside, when it is initialized and when it is applied.
     """
-    reached(how)
     inside = []
     with in_context(mesh):
         args = (INPUTS, _annotating(nnx, "partitioned", names), inside.append)
@@ -229,7 +224,6 @@ def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
     """A wrapped Linen module under lifted `vmap` or `scan` has the partition name at the new axis
     outside, and not inside, when it is made and when it is used.
     """
-    reached(how)
     kind, given_names = note
     reached(kind)
     module = in_linen(linen)(kernel_init=_boxing(meta, logical, kind, given_names))
@@ -264,7 +258,7 @@ def test_names_of_a_wrapped_linen_module_pass_through_nnx_lifts(
     assert all(alike(names, given_names) for names in inside), inside
 
 
-@requirement("bridge/sharding/initializer-serves-both", must_reach=("own mesh",))
+@requirement("bridge/sharding/initializer-serves-both", must_reach=("own",))
 @options("nnx.Variable.out_sharding")
 @few("each input is a wrapped module that is compiled; BRG-8d and LIN-2 draw names and axes")
 @given(names=names, mesh=meshes, own=st.booleans())
@@ -274,8 +268,6 @@ def test_the_initializer_of_the_bridge_serves_both_kinds(
     """An initializer of the bridge's `with_partitioning` gives the parameter of a module of either
     kind its names and mesh, and they cross with it through a wrapper.
     """
-    if own:
-        reached("own mesh")
     mine = mesh if own else None
     with in_context(mesh):
         initializer = bridge.with_partitioning(start, names, mine)

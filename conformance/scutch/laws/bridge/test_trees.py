@@ -246,7 +246,6 @@ def test_any_mapping_is_accepted_empty_ones_too(bridge, nnx, linen, kind, empty,
     """Collections and sub-layers of other mapping classes, and empty ones, give the attributes that
     dictionaries without the empty ones give; names without a mesh may be refused.
     """
-    reached(kind)
     expected = _crossed(lambda: bridge.linen_vars_to_nnx_attrs(linen), linen)
     if expected is None:
         return

@@ -59,7 +59,7 @@ def _loss(output):
     return jnp.sum(output**2)
 
 
-@requirement("bridge/wrappers/tonnx-equals-module", must_reach=("boxed", "bare"))
+@requirement("bridge/wrappers/tonnx-equals-module", must_reach=("boxed", "not boxed"))
 @given(seed=seeds, boxed=st.booleans(), initial=initials, size=features)
 def test_a_wrapped_linen_module_has_its_variables_and_outputs(
     linen, nnx, bridge, meta, seed, boxed, initial, size
@@ -67,7 +67,6 @@ def test_a_wrapped_linen_module_has_its_variables_and_outputs(
     """A Linen module wrapped by `ToNNX` and initialized with a key has the variables that `init`
     makes with that key, and gives the outputs of `apply` with them.
     """
-    reached("boxed" if boxed else "bare")
     module, key = linen_layer(linen, meta, boxed, initial, size), jax.random.key(seed)
     with names_in_context():
         variables = module.init(key, X)
@@ -76,13 +75,12 @@ def test_a_wrapped_linen_module_has_its_variables_and_outputs(
         assert_close(wrapper(X), module.apply(variables, X), **CALLS)
 
 
-@requirement("bridge/wrappers/gradients-pass-through", must_reach=("boxed", "bare"))
+@requirement("bridge/wrappers/gradients-pass-through", must_reach=("boxed", "not boxed"))
 @given(boxed=st.booleans(), scale=scales, size=features)
 def test_gradients_reach_the_variables_of_a_wrapped_linen_module(
     linen, nnx, transforms, bridge, meta, boxed, scale, size
 ):
     """Gradients of a wrapped Linen module equal the gradients of `apply` in its parameters."""
-    reached("boxed" if boxed else "bare")
     module, key = linen_layer(linen, meta, boxed, size=size), small_key(0)
     with names_in_context():
         variables = meta.unbox(module.init(key, X))
@@ -145,7 +143,7 @@ ways = ("attribute", "name", "function", "call")
 
 
 @requirement(
-    "bridge/wrappers/tonnx-hands-arguments-on", must_reach=(*ways, "keyword", "positional")
+    "bridge/wrappers/tonnx-hands-arguments-on", must_reach=(*ways, "keyword", "not keyword")
 )
 @given(
     way=st.sampled_from(ways), scale=scales, mode=modes, keyword=st.booleans(), boxed=st.booleans()
@@ -156,8 +154,6 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
     """Positional, keyword and static arguments reach the Linen module unchanged; its methods can be
     called as attributes of the wrapper, or by name or function as `method=`, and no others.
     """
-    reached(way)
-    reached("keyword" if keyword else "positional")
     module, key = linen_layer(linen, meta, boxed), small_key(0)
     arguments = () if keyword else (scale,)
     keywords = {"mode": mode, **({"scale": scale} if keyword else {})}
@@ -214,7 +210,6 @@ def test_collections_that_a_wrapped_nnx_module_changes_are_returned(
     """
     module, layer = wrapped_layer(bridge, nnx, size=size), _object(nnx, size)
     variables = module.init(small_key(0), X)
-    reached(mode)
     for mutable in mutables:
         reached("mutable" if mutable else "not mutable")
         before = jax.tree.map(np.array, variables)
@@ -229,13 +224,12 @@ def test_collections_that_a_wrapped_nnx_module_changes_are_returned(
         assert_close(_typed(meta.unbox(variables)), variables_of(nnx, layer), **CALLS)
 
 
-@requirement("bridge/wrappers/tolinen-hands-arguments-on", must_reach=("to_linen", "ToLinen"))
+@requirement("bridge/wrappers/tolinen-hands-arguments-on", must_reach=("short", "not short"))
 @given(short=st.booleans(), size=features, scale=scales, mode=modes, keyword=st.booleans())
 def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode, keyword):
     """Arguments of the constructor and of the call reach the NNX module, by position and by
     keyword; `to_linen` takes the constructor's arguments and a `name`.
     """
-    reached("to_linen" if short else "ToLinen")
     args, kwargs = ((INPUTS, _tripled), {"features": size}) if keyword else (
         (INPUTS, _tripled, size), {}
     )  # fmt: skip
@@ -268,14 +262,13 @@ def test_methods_of_a_wrapped_nnx_module(nnx, bridge, scale, mode):
     assert_close(found, _object(nnx).doubled(X, scale, mode=mode), **CALLS)
 
 
-@requirement("bridge/wrappers/linen-wrapped-twice", must_reach=("boxed", "bare"))
+@requirement("bridge/wrappers/linen-wrapped-twice", must_reach=("boxed", "not boxed"))
 @few("three sizes and scales of the layer that both worlds have, boxed or bare")
 @given(boxed=st.booleans(), size=features, scale=scales)
 def test_a_linen_module_wrapped_twice_behaves_as_itself(linen, bridge, meta, boxed, size, scale):
     """`ToLinen` of `ToNNX` of a Linen module has its variables, outputs, changed collections and
     gradients, or is refused.
     """
-    reached("boxed" if boxed else "bare")
     module, key = linen_layer(linen, meta, boxed, size=size), small_key(0)
     twice = bridge.ToLinen(bridge.ToNNX, args=(module,))
 
@@ -322,7 +315,6 @@ def test_a_call_makes_the_variables(linen, nnx, bridge, meta, seed, boxed, way, 
     `jax.eval_shape` the variables have the same shapes and dtypes. A call of the wrapper before
     `lazy_init` is an error.
     """
-    reached(way)
     module, key = linen_layer(linen, meta, boxed, "drawn", size), small_key(seed)
 
     class Whole(nnx.Module):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scutch.inputs import exported
 from scutch.inputs.backends import on_any
 from scutch.lawkit.equality import alike, plain_text
-from scutch.lawkit.marks import costly, dear, reached, refused, requirement
+from scutch.lawkit.marks import costly, dear, refused, requirement
 from scutch.strategies.exported import PLAIN_KEYS, backends, leaves, parameter_trees, program_maps
 
 numbers = leaves(("float32", "int32", "bfloat16"))
@@ -133,7 +133,6 @@ def test_a_refused_update_changes_nothing(export, backend, params, described, fa
     """After `update_variables` was refused, whichever leaf was at fault, variables, methods and JAX
     methods are as before.
     """
-    reached(fault)
     module, functions = _module(on_any(export, backend), params, described)
     new, *_ = _faulty(params, fault, at)
     refused(lambda: module.owner.update_variables(new))

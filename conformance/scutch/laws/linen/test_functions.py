@@ -43,8 +43,6 @@ def test_functions_of_modules_are_their_methods(linen, seed, calls, mutable, cap
     once or several times, give what the methods of the module give for this function.
     """
     reached(str(mutable))
-    if captured:
-        reached("captured")
     if calls > 1:
         reached("several")
 

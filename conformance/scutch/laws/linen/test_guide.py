@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jax.sharding import PartitionSpec as P
 
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, leaf_pairs, plain_text
-from scutch.lawkit.marks import costly, few, reached, requirement
+from scutch.lawkit.marks import costly, few, requirement
 from scutch.lawkit.placement import entries, has_sharding
 from scutch.lawkit.tolerances import TRAINING
 from scutch.laws.linen.guide import FORMS, LAYERS, NAMES, STEPS, guide
@@ -58,7 +58,6 @@ def _annotated(form, path):
 @given(form=forms)
 def test_the_guide_runs(linen, form):
     """Each form of the guide runs as it is written, and every loss is finite."""
-    reached(form)
     run = guide(linen, form)
     assert len([*run.losses]) == STEPS
     assert np.isfinite(run.losses).all()
@@ -74,7 +73,6 @@ def test_the_abstract_state_knows_every_sharding(linen, form):
     """The abstract training state has a sharding for each array: that of their annotation for the
     matrices and both their moments, no axis for the counters.
     """
-    reached(form)
     run = guide(linen, form)
     arrays = _by_path(linen.meta.unbox(run.states[0]))
     shardings = _by_path(run.shardings)
@@ -96,7 +94,6 @@ def test_jitted_init_lands_where_it_should(linen, form):
     """The arrays of jitted init have the shardings of the abstract state, in boxes of the same
     classes and names.
     """
-    reached(form)
     run = guide(linen, form)
     _assert_sharded(linen, run, run.states[0])
     boxes = _boxes(run.states[0].params)
@@ -121,7 +118,6 @@ def test_direct_and_logical_annotation_shard_alike(linen, how):
     """The specs of the logical form have the logical names, those of moments too; mapped by rules,
     they are the shardings of the direct form.
     """
-    reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
     for path, spec in _by_path(logical.specs, is_leaf=lambda leaf: isinstance(leaf, P)).items():
         expected = _annotated(f"logical {how}", path)
@@ -140,7 +136,6 @@ def test_train_and_inference_steps_return_what_is_asked(linen, form):
     """A train step counts one step, changes the parameters whose gradient is not zero, and keeps
     the structure; the output has the shape, dtype and sharding of the batch.
     """
-    reached(form)
     run = guide(linen, form)
     before, after = run.states[:2]
     assert int(before.step) == 0
@@ -160,7 +155,6 @@ def test_a_sharded_model_computes_what_one_device_does(linen, form):
     """Parameters, outputs and gradients on eight devices are those on one device, up to
     rounding.
     """
-    reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
     assert_close(many.states[0].params, one.states[0].params, **TRAINING)
     assert_close(many.output, one.output, **TRAINING)
@@ -174,7 +168,6 @@ def test_several_steps_give_the_losses_of_one_device(linen, form):
     """The losses of several train steps, the last parameters and the last moments on eight devices
     are those on one device, up to rounding.
     """
-    reached(form)
     many, one = guide(linen, form), guide(linen, form, devices=1)
     assert_close(many.losses, one.losses, **TRAINING)
     assert len({*map(float, many.losses)}) == STEPS
@@ -191,7 +184,6 @@ def test_shardings_do_not_drift(linen, form):
     """After every train step each array has the sharding that it had after init, and the train step
     is traced once.
     """
-    reached(form)
     run = guide(linen, form)
     for state in run.states:
         _assert_sharded(linen, run, state)
@@ -205,7 +197,6 @@ def test_direct_and_logical_models_train_alike(linen, how):
     """From equal parameters, the direct and the logical form have equal losses, and after every
     train step the same shardings.
     """
-    reached(how)
     direct, logical = (guide(linen, f"{naming} {how}") for naming in ("direct", "logical"))
     assert_close(direct.losses, logical.losses, **TRAINING)
     for one, other in zip(direct.states, logical.states, strict=True):
@@ -224,7 +215,6 @@ def test_maps_keep_the_boxes(linen, form, where):
     """`jax.tree.map` over parameters, or over the optimizer's state, gives boxes of the same
     classes, names and meshes; so does `replace_boxed` with new values.
     """
-    reached(where)
     state = guide(linen, form).states[0]
     if where == "put back":
         zeros = jax.tree.map(jnp.zeros_like, linen.meta.unbox(state.params))

@@ -97,7 +97,6 @@ def test_other_calls_compute_alike(model, how):
 
     With `mutable=True`, `init` also returns the values that a module sows.
     """
-    reached(how)
     module = model.module()
     if how in ("init_with_output", "method of init", "by name"):
         initialized = model.initialized()
@@ -151,7 +150,6 @@ def test_initializers_are_called_with_the_arguments(linen, how, shape, dtype, by
     Arguments go by position and by name, in `init`, and in `apply`, where `param` checks the passed
     value against the initializer.
     """
-    reached(how)
     names = ("shape", "dtype", "mean")[3 - by_name :]
     reached("by name" if names else "by position")
 
@@ -180,7 +178,6 @@ def test_initializers_are_called_with_the_arguments(linen, how, shape, dtype, by
 @given(model=parametric, at=st.integers(0, 20), how=st.sampled_from(["missing", "shape"]))
 def test_a_missing_parameter_is_refused(model, at, how):
     """`apply` without one of the parameters, or with one of another shape, raises an error."""
-    reached(how)
     variables, _ = _unfit(model, at, how)
     refused(lambda: model.module().apply(variables, model.x))
 
@@ -193,7 +190,6 @@ def test_the_refusal_of_a_parameter_names_it(model, at, how):
     """The error for a parameter that is missing, or has another shape, has its name and the name of
     its module.
     """
-    reached(how)
     variables, path = _unfit(model, at, how)
     refused(lambda: model.module().apply(variables, model.x), naming=(path[-1], path[1]))
 

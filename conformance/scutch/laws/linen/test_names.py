@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, alike_in_any_order
-from scutch.lawkit.marks import reached, refused, requirement
+from scutch.lawkit.marks import refused, requirement
 from scutch.strategies import models as drawn_models
 from scutch.strategies.models import layers
 from scutch.strategies.names import numbered_names
@@ -42,7 +42,6 @@ def test_a_part_knows_the_name_of_its_variables(linen, place, names, given_name)
     """The `name` of each part is the key under which its variables stand, in a compact method, in
     `setup`, there also in lists and dictionaries, and in a field.
     """
-    reached(place)
 
     class Part(linen.Module):
         @linen.compact
@@ -101,7 +100,6 @@ def test_parts_of_another_class_shift_no_number(linen, lift, classes, named):
     """The parts of one class have the names that they have without the parts of another class,
     lifted or not; a part that has a name of its own shifts no number either.
     """
-    reached(lift)
     shared = {"variable_axes": {"params": None}, "split_rngs": {"params": False}}
     options = shared if lift == "vmap" else {}
 
@@ -150,7 +148,6 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
     """A name that is given to two variables of a collection, to two sub-modules, or to a variable
     and a sub-module raises an error.
     """
-    reached(pair)
     refused(lambda: _twofold(linen, pair, name)().init(small_key(0), np.ones((2, 2))))
 
 
@@ -158,7 +155,6 @@ def test_one_name_for_two_things_is_refused(linen, pair, name):
 @given(pair=st.sampled_from(PAIRS), name=numbered_names("weight", "W", "inner_part"))
 def test_the_refusal_of_a_second_name_has_the_name(linen, pair, name):
     """The error for a name that is given twice has the name in its message."""
-    reached(pair)
     twofold = _twofold(linen, pair, name)()
     refused(lambda: twofold.init(small_key(0), np.ones((2, 2))), naming=(name,))
 

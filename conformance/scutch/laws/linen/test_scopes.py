@@ -34,7 +34,6 @@ def test_every_part_knows_whether_init_runs(linen, lifts, run, form, bare):
     any, while `init` runs, and false in `apply`, with collections that may change, all that `init`
     makes among them, or without, and in a bound module.
     """
-    reached(run)
     seen = []
 
     def lifted(how, cls):
@@ -144,7 +143,6 @@ def test_what_would_be_lost_with_a_run_is_refused(linen, way, name, setup, calle
     bound without `mutable`, or in the condition of a loop. An attribute with two underscores on
     either side of its name is either refused or set.
     """
-    reached(way)
 
     Part = _losing(linen, way, name, setup, called)
     layer = {"kernel": np.zeros((3, 3), "float32"), "bias": np.zeros(3, "float32")}
@@ -259,8 +257,6 @@ def test_setup_has_run_before_what_it_makes_is_read(linen, what, reader, name, c
 
     `hasattr` is False for an attribute that `setup` does not make.
     """
-    reached(what)
-    reached(reader)
 
     class Inner(linen.Module):
         def setup(self):

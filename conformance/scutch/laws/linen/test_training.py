@@ -196,7 +196,6 @@ def test_a_train_state_of_a_subclass_holds_more(
     may be generic, and may have keyword-only fields.
     """
     names, default = [*names], 7.0
-    reached(written)
     new = {name for name, each in zip(names, changed, strict=False) if each}
     for name, told in {"changed": new, "kept": len(new) < len(names), "jitted": jitted}.items():
         if told:

@@ -168,7 +168,6 @@ def test_the_leaf_of_a_box_has_the_key_path_of_its_field(subject, box, key, wher
     """
     if subject.owned:
         not_available("key paths, which an owner's class may lack")
-    reached(where)
     tree = box if where == "alone" else {"layers": [{key: box}]}
     path = "" if where == "alone" else f"['layers'][0][{key!r}]"
     if where == "moments":

@@ -156,7 +156,6 @@ def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names):
     Where there is no rule, none comes first.
     """
     assume(any(name in LOGICAL for name in names))
-    reached(how)
     refused(lambda: logical.logical_to_mesh_axes(names, NO_LISTS[how](pairs)))
 
 
@@ -224,7 +223,6 @@ def test_rules_in_lists_are_rules_in_tuples(logical, names, mapping, how, around
     """A list of rules, rules that are lists, and lists of mesh axes in them give the spec that the
     same rules give as tuples, passed or in context.
     """
-    reached(how)
     names = unconstrained(names)
     if any(isinstance(target, tuple) and name in names for name, target in mapping):
         reached("several axes")

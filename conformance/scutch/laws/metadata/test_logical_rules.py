@@ -295,7 +295,6 @@ def test_rules_in_context_are_used(logical, names, mapping, passed, how):
     """
     assume(passed)
     names = unconstrained(names)
-    reached(how)
     with logical.logical_axis_rules(mapping if how == "context" else ()):
         if how == "set":
             logical.set_logical_axis_rules(mapping)
@@ -368,7 +367,6 @@ def test_other_threads_do_not_see_the_rules(logical, mapping, theirs, how):
     by its parent.
     """
     assume(mapping)
-    reached(how)
     seen, set_rules = [], logical.set_logical_axis_rules
 
     def other():

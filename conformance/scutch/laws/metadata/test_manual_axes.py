@@ -33,7 +33,6 @@ def test_inside_shard_map_a_manual_axis_is_passed_over(meta, logical, placed, ho
     axes = named_axes(spec)
     assume(axes)
     manual = set(placed.mesh.axis_names) if number is None else {axes[number % len(axes)]}
-    reached(how)
     reached("all axes" if number is None else "one axis")
 
     def function(x):

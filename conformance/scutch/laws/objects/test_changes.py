@@ -32,7 +32,6 @@ def test_a_container_holds_what_it_was_made_of(nnx, kind, elements, twice, named
     """A tracked list made of the elements of any iterable, and a tracked dict made of a mapping, of
     pairs or of keywords, hold these very elements in their order, before and after split and merge.
     """
-    reached(kind)
     if len(elements) > 1:
         reached("several")
     if twice and elements:
@@ -187,7 +186,6 @@ def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole, 
     The written value is broadcast and cast to the dtype of the variable. The old JAX array stays
     unchanged. Reading the index gives the new part.
     """
-    reached(part)
     array = jnp.asarray if of_jax else np.asarray
     _check_written(nnx, library, dtype, PARTS[part], number, whole=whole, array=array)
 

@@ -91,7 +91,6 @@ def test_a_change_in_a_container_of_jax_is_seen(transforms, nnx, kind, steps, in
     part, its value, the static data or the whole container has changed. The result equals that of
     the eager call.
     """
-    reached(kind)
 
     def part(number):
         value = jnp.full(2, number, "float32")
@@ -198,7 +197,6 @@ def test_containers_of_jax_are_part_of_the_graph(nnx, kind, inner, deep, how):
     `merge` and `clone` make a container of the same type with equal parts. `update` sets the parts,
     or refuses to if they are arrays.
     """
-    reached(kind)
 
     def part(number):
         if inner == "array":
@@ -280,7 +278,6 @@ def test_a_prefix_fits_objects_where_it_fits_their_arrays(transforms, nnx, kind,
     """A container of objects takes the prefixes of axes or shardings that JAX takes for the same
     container of arrays, and refuses those that JAX refuses.
     """
-    reached(kind)
     mesh = Mesh(np.array(jax.devices()[:1]), ("data",))
     value = 0 if kind == "vmap" else NamedSharding(mesh, PartitionSpec("data"))
     prefix = _prefix(tree, way, value)

@@ -87,7 +87,6 @@ def test_objects_change_in_a_context(nnx, program_copies, form, order, tag, arou
 
     The call returns equal results, and leaves the same objects in the same state.
     """
-    reached(form)
     eager, staged = program_copies
     split, merge = FORMS[form](nnx, _filters(nnx, order))
     pairs = list(zip(eager.nodes(), staged.nodes(), strict=True))
@@ -117,7 +116,6 @@ def test_objects_change_in_a_context(nnx, program_copies, form, order, tag, arou
 )
 def test_objects_in_a_context_share_nodes(nnx, program, form, order):
     """Objects split in one context and merged in another are new, and share nodes as before."""
-    reached(form)
     split, merge = FORMS[form](nnx, _filters(nnx, order))
     before = program.arguments
     after = merge(split(before, None), None, None)
@@ -179,7 +177,6 @@ def test_merging_in_a_named_context_needs_the_side(nnx, program, form, order, ta
     """Merging in the context of a name is refused where it is not said whether that is inside of
     the transformation.
     """
-    reached(form)
     split, merge = FORMS[form](nnx, _filters(nnx, order))
     with nnx.update_context(tag):
         parts = split(program.arguments, tag)

@@ -125,8 +125,6 @@ def test_an_error_of_a_predicate_reaches_the_caller(nnx, how, place, error):
     """An error that a callable raises when it is asked comes out of the function that asked it,
     also from inside another filter.
     """
-    reached(how)
-    reached(place)
     by = _in_place(nnx, place, FAILING[error])
     found = raised(lambda: ASKING[how](nnx, _small(nnx), by))
     assert alike(type(found).__name__, error), f"the {error} came out as {found!r}"
@@ -156,7 +154,6 @@ def test_filters_compose_as_predicates(nnx, root, kind, parts, literal):
     `...` and `True` take all leaves, `None` and `False` none. A list or tuple takes a leaf if any
     of its members does.
     """
-    reached(kind)
     parts = [literal] if kind == "literal" else parts[:1] if kind == "not" else parts
     _check(nnx, root, (kind, *parts))
 
@@ -205,10 +202,6 @@ def test_what_is_no_filter_is_refused(nnx, wrong, how, place, empty):
     """A number in the place of a filter, or inside one, is refused, also where the object has
     nothing that a filter could take.
     """
-    reached(how)
-    reached(place)
-    if empty:
-        reached("empty")
     root = classes(nnx)["Node"]() if empty else _small(nnx)
     refused(lambda: getattr(nnx, how)(root, _in_place(nnx, place, wrong)))
 

@@ -82,7 +82,6 @@ def test_a_copy_of_an_object_is_a_new_one(nnx, pair, how):
     """The merged object and the clone are isomorphic to the original and hold none of its nodes;
     changing them does not change the original.
     """
-    reached(how)
     root, before = pair
     new = _copied(nnx, root) if how == "merge" else nnx.clone(root)
     assert not differences(nnx, before, new)
@@ -104,7 +103,6 @@ def test_a_clone_says_what_is_new_in_it(nnx, pair, how):
     """
     if not holds(inspect.signature(nnx.clone).parameters, "arrays"):
         not_available("clone has no option for arrays")
-    reached(how)
     root, before = pair
     options = {"arrays": how != "variables", "variables": how == "arrays"}
     if how == "neither":
@@ -184,7 +182,6 @@ def _refused_split(nnx, root, wanted, how="split"):
 def test_a_leaf_that_no_filter_takes_is_refused(nnx, root, wanted, how):
     """`split`, and `split_state` of a state, with filters that leave a leaf out raise an error."""
     _refused_split(nnx, root, wanted, how)
-    reached(how)
 
 
 @requirement("objects/graphs/merge-needs-exact-leaves", must_reach=("one too many", "one too few"))

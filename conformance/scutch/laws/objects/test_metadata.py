@@ -89,7 +89,6 @@ def test_metadata_survives_copies(nnx, variable, how, hook):
     `deepcopy`, `replace`, `jax.tree.map`, and into a traced function. Merged with a state of a
     variable with other metadata, it has those of the state.
     """
-    reached(how)
     if hook:
         variable.set_metadata(on_get_value=_note)
     found = COPIES[how](nnx, variable)
@@ -230,7 +229,6 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
     """Metadata given by keyword, mapping or pair, or at creation, is read by `get_metadata` and as
     an attribute; once deleted, it is not there, and reading it is an error that shows the name.
     """
-    reached(how)
     start = {} if old is None else {"note": old}
     variable = nnx.Param(np.ones(2), **({"note": value} if how == "creation" else start))
     match how:
@@ -271,7 +269,6 @@ def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed
     gives the sharding of that spec on a mesh. The variable has the mesh and the further metadata
     that its initializer was given.
     """
-    reached(how)
     rules = dict(placed.rules)
     names = tuple(rules.get(name) for name in placed.names)
     if any(names):
@@ -352,7 +349,6 @@ def test_an_older_name_of_a_key_is_the_key(nnx, key, ways, names):
     """Names of axes that are given under an older name of `out_sharding` are kept, and read, under
     the name of today, and no longer under the older one.
     """
-    reached(key)
     for way in ways:
         reached(way)
         notes = {key: names}

@@ -58,8 +58,6 @@ def test_the_optimizer_computes_what_optax_computes(
     arguments of an update reach the transformation.
     """
     optax = import_or_leave("optax", "optax, which the optimizer wraps, is not there")
-    reached(name)
-    reached(wanted)
     chosen, transformation = OPTIMIZED[wanted](nnx), TRANSFORMATIONS[name](optax)
     expected, model = nested_model(nnx, tied=tied), nested_model(nnx, tied=tied)
     for root in (expected, model):

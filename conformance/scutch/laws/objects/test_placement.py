@@ -143,7 +143,6 @@ def test_rules_are_applied_before_a_variable_is_placed(logical, nnx, placed, who
     rules, those in context, or some of each.
     """
     assume(placed.names)
-    reached(whose)
     own = {"own": placed.rules, "context": (), "both": placed.rules[::2]}[whose]
     around = {"own": (), "context": placed.rules, "both": placed.rules[1::2]}[whose]
     notes = {"out_sharding": placed.names} | ({"sharding_rules": own} if own else {})
@@ -165,7 +164,6 @@ def test_a_variable_stays_where_eager_sharding_is_off(nnx, placed, form, off, me
     """With eager sharding switched off, by the variable's metadata or in context, its value stays
     where it lies, with a mesh in context or none, and its metadata keep the sharding.
     """
-    reached(off)
     array, given_sharding = _on_devices(placed), FORMS[form](_sharding(placed))
     notes = {"out_sharding": given_sharding}
     if off == "metadata":
@@ -252,7 +250,6 @@ def test_an_abstract_model_has_the_shardings_that_the_model_has(nnx, placed, how
     They are in the state of abstract values, which it returns with the definition of the model.
     """
     assume(placed.names)
-    reached(how)
     notes = {}
     if how != "none":
         names = placed.names if how == "rules" else tuple(_sharding(placed).spec)

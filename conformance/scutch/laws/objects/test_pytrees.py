@@ -182,7 +182,6 @@ def test_plain_jit_runs_a_merged_object(nnx, root, how):
 
     The definition is passed as a static argument, or as an ordinary one.
     """
-    reached(how)
 
     def work(definition, state):
         merged = nnx.merge(definition, state)
@@ -220,8 +219,6 @@ def test_plain_jit_runs_an_object_with_static_data_without_a_hash(nnx, kind, how
     """A definition of an object that holds a list, a dictionary or a set as static data can be
     passed to `jax.jit`, static or not, and the merged object has the data.
     """
-    reached(kind)
-    reached(how)
     root = graphs.classes(nnx)["Node"]()
     root.a, root.b = nnx.Param(jnp.zeros(())), nnx.static(STATIC[kind](content))
     held = []

@@ -247,7 +247,6 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
     also where others are set around it.
     """
     assume(len({*seeds.values()}) == len(seeds))
-    reached(how)
     before, inside, after = (
         [name for name in names if name in seeds] for names in (before, inside, after)
     )
@@ -323,8 +322,6 @@ def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how, abstra
         one = _without_keys(nnx, one)
     for rngs in (one, other):
         nnx.reseed(nnx.Dict(a=rngs, b=rngs) if shared else rngs, **given_seeds)
-    if shared:
-        reached("shared")
     for name in seeds:
         reached("reseeded" if name in new else "left alone")
         if abstract and name not in new:
@@ -368,7 +365,6 @@ def test_lanes_that_are_reseeded_have_keys_of_their_own(nnx, seeds, new, shape, 
         nnx.split_rngs(rngs, splits=shape)
         return rngs
 
-    reached(policy)
     if policy == "by default":
         assume({*seeds} & {*new})
         refused(lambda: nnx.reseed(split(0), **new))

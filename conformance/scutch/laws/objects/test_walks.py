@@ -84,7 +84,6 @@ def test_walks_meet_the_objects_that_are_inside(nnx, graph, tree, start):
     and after those inside it, by keys and paths that lead to them. A plain container may be in two
     places, and an object of a class that JAX takes for no tree where the graph is kept.
     """
-    reached(start)
     _hold_twice(nnx, tree)
     for mode in modes.CHOICES:
         root = graph if mode == "a graph" else tree
@@ -332,7 +331,6 @@ def test_a_walk_comes_to_an_end(nnx, root, twice, owner, again):
     node once, and a copy is of the same structure; or the call is refused, if it copies a cycle, or
     does not say that it keeps a graph. It neither goes on for ever nor until Python's stack ends.
     """
-    reached(twice)
     _repeat(nnx, root, twice, owner, again)
     for name, mode in itertools.product(WALKS, modes.CHOICES):
         _, options = modes.function_and_options(nnx, name, mode)

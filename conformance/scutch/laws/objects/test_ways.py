@@ -300,7 +300,6 @@ def test_a_variable_class_may_define_equality(nnx, transforms, answer, numbers, 
     """Whatever `__eq__` of a variable class answers, and though Python then takes its hash away,
     objects with variables of it split, merge, update and run under `jit` as others do.
     """
-    reached(answer)
 
     def equals(self, other):
         if answer == "error":
@@ -353,7 +352,6 @@ def test_what_is_no_way_to_change_a_variable_is_refused(nnx, how, operator_name,
     would put an array in the place of the variable, and an attribute that a variable does not have,
     are refused, and the variable is as before, whether its class is the library's or the user's.
     """
-    reached(how)
     variable, before = (classes(nnx)[kind](_array(1), **notes) for _ in range(2))
     if how == "operator":
         refused(lambda: getattr(operator, operator_name)(variable, _array(2)))

@@ -88,7 +88,6 @@ def test_a_data_parallel_call_across_processes(transforms, nnx, mesh, over, name
 
     The batch is split among the devices; the unmapped function gets the whole batch.
     """
-    reached(over)
     spec = P(mesh.axis_names[0]) if over == "one axis" else P(tuple(mesh.axis_names))
 
     def work(root, x):
@@ -109,7 +108,6 @@ def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
     Two kernels are split by columns and by rows over a mesh axis, and a `psum` runs over that axis.
     The variables keep the requested specs.
     """
-    reached(by)
     columns, rows = P(None, "model"), P("model", None)
 
     def forward(root, x):
@@ -172,7 +170,6 @@ def test_updates_inside_reach_the_objects_of_every_process(transforms, nnx, chos
 def test_lifted_jit_shards_across_processes(transforms, nnx, chosen, by, names, seed):
     """The variables of an argument and the result of lifted `jit` have the shardings given, and the
     values that the function computes without a mesh."""
-    reached(by)
     mesh, one, other, out = chosen
     first, second, third = (NamedSharding(mesh, spec) for spec in (one, other, out))
     kernels = transforms.StateSharding(
@@ -239,7 +236,6 @@ def test_every_process_sees_the_same_replicated_result(transforms, nnx, chosen, 
 def test_unboxing_constrains_across_processes(meta, chosen, where, seed):
     """`unbox` of a box with names of mesh axes gives its value sharded by them on a mesh that spans
     processes, the mesh of the box or the mesh in context."""
-    reached(where)
     mesh, spec = chosen
     names = (*spec, *[None] * (2 - len(spec)))
     own, context = (mesh, None) if where == "the box's mesh" else (None, mesh)

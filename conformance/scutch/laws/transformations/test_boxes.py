@@ -17,7 +17,7 @@ from scutch.lawkit.boxes import emptied, unplaced
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike
 from scutch.lawkit.lifts import stacked
-from scutch.lawkit.marks import raised, reached, requirement
+from scutch.lawkit.marks import raised, requirement
 from scutch.strategies import arrays, axis_names, boxes, collection_names
 
 pytestmark = pytest.mark.usefixtures("subject")
@@ -38,7 +38,6 @@ def test_a_lift_asks_the_box_for_its_axis(linen, subject, kind, box, index, name
 
     Inside the body it has the metadata of the box itself.
     """
-    reached(kind)
     index, params, seen = subject.place(index, name, box), subject.params(name), []
     assume(index <= len(box.unbox().shape))
 

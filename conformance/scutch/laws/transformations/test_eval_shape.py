@@ -139,7 +139,6 @@ def test_eval_shape_foresees_what_is_shared_or_refuses(transforms, nnx, route, m
     objects as the eager result does. In a mode the call may be refused.
     """
     _reach(transforms, route)
-    reached(shared)
 
     def object_of(value):
         made = graphs.classes(nnx)["Branch"]()

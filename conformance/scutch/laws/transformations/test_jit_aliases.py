@@ -179,7 +179,6 @@ def test_an_object_has_one_axis_and_one_spec(transforms, root, how, lift, places
     """`vmap` with different axes, and `shard_map` with different specs, for the places of one
     object is refused and leaves the object as it was; with equal ones it is accepted.
     """
-    reached(lift)
     one, other = (AXES[lift][place % len(AXES[lift])] for place in places)
     before, x = root.a.get_raw_value(), jnp.ones((2, 2))
 
@@ -284,7 +283,6 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
         error = raised(
             lambda: _lifted(transforms, nnx, lift, tuple(axes), mesh, mode)(*arguments, x)
         )
-    reached(lift)
     reached("same" if axes[0] == axes[1] else "different")
     if axes[0] != axes[1] or holds(axes, CARRIED):  # two cannot be carried
         assert error is not None, "it was accepted; expected an error"
@@ -303,7 +301,6 @@ def test_a_new_object_has_one_axis_and_one_spec(transforms, nnx, lift, mode, pla
     """A call that returns a new object in two places with different shardings, axes or specs is
     refused, with `graph_updates=False` and without a mode.
     """
-    reached(lift)
     axes = tuple(MODED[lift][place % len(MODED[lift])] for place in places)
     assume(axes[0] != axes[1])
     refused(
@@ -328,8 +325,6 @@ def test_the_refusal_names_both_places_in_every_mode(
     """
     axes = [MODED[lift][place % len(MODED[lift])] for place in places]
     assume(axes[0] != axes[1])
-    reached(lift)
-    reached(how)
     del root.b.a
     setattr(root.b, name, root.a)
     lifted = _lifted(transforms, nnx, lift, tuple(axes), mesh, mode)

@@ -101,7 +101,6 @@ def test_functions_partials_and_callables_can_be_jitted(transforms, nnx, form, p
     The jitted call acts as the eager call: it returns the same result and changes the objects in
     the same way.
     """
-    reached(form)
     eager, lifted = program_copies
     expected = eager.function(*eager.arguments, inputs(0))
     result = _jitted(transforms.jit, form, lifted.function, inputs(0))(*lifted.arguments)
@@ -333,7 +332,6 @@ def test_jit_nests_with_plain_jax(transforms, outer, custom, call):
     def work(*arguments):
         return call.run(arguments[:-1], arguments[-1])
 
-    reached(custom)
     values, pair = call.inside().values(), tuple(np.asarray(a, "float32") for a in inputs(0))
     if outer.startswith("vmap"):
         values, pair = jax.tree.map(lambda a: np.stack([a, 2 * a]), (values, pair))
@@ -355,7 +353,6 @@ def test_a_callable_may_have_fields_of_any_name(transforms, nnx, form, values, f
     Fields are called `f`, `graph` or `in_shardings`, for example. The jitted call returns the same
     results and makes the same changes as the eager one.
     """
-    reached(form)
 
     def added(variable, x):
         variable.set_value(variable.get_value() + x)

@@ -95,8 +95,6 @@ def test_the_functional_form_is_that_of_every_mode(
     if ordered and len(spare) > 1:
         reached(ordered)
         setattr(root, spare[1], nnx.data(_in_order(nnx, ordered)))
-    reached(form)
-    reached(around)
     shared = _shares_a_node(nnx, root)
     reached("shared" if shared else "apart")
     set_around = AROUND[around] if hasattr(nnx, "set_graph_mode") else None

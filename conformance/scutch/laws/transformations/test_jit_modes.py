@@ -179,8 +179,6 @@ def test_tracked_containers_are_trees_in_every_mode(
     objects, and each element changes as in the eager call. With `graph_updates=False`, one element
     may occur twice.
     """
-    reached(kind)
-    reached(lift)
     reached("many" if count > 10 else "few")
     reached("objects" if objects else "variables")
     again = again and "graph" not in mode
@@ -263,7 +261,6 @@ def test_changed_metadata_arrives_in_every_mode(
     if default and holds(("vmap", "remat"), lift):
         reached("by default")
         mode = {}
-    reached(lift)
     eager, lifted = program_copies
     before = [graphs.metadata(each) for each in _variables(nnx, lifted)]
     eager.function(*eager.arguments, inputs(0))

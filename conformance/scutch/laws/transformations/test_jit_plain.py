@@ -37,7 +37,7 @@ def _assert_accepted_same(transforms, call, *, first=False):
 
 @requirement(
     "transformations/equals-jax/jit-of-arrays",
-    must_reach=("sharded and static", "donated", "two traces", "decorator"),
+    must_reach=("sharded and static", "donated", "two traces", "first"),
 )
 @costly
 @given(call=plain_jit_calls(), first=st.booleans())
@@ -47,8 +47,6 @@ def test_on_plain_arrays_lifted_jit_is_the_one_of_jax(transforms, call, first):
     """
     bare = first and raised(transforms.jit) is None  # some lifts come with their function only
     theirs = _assert_accepted_same(transforms, call, first=bare)
-    if first:
-        reached("decorator")
     options = call.described.options
     if options.get("in_shardings") and any("static" in plain_text(name) for name in options):
         reached("sharded and static")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, reached, requirement
+from scutch.lawkit.marks import costly, requirement
 
 FORMS = ("alone", "scan", "vmap")
 axis_names = st.permutations(["embed", "mlp", None]).map(lambda names: tuple(names[:2]))
@@ -82,12 +82,7 @@ def test_names_beside_a_variable_have_one_name_per_axis(
     of the variables; a lift with its name among them adds it at the axis of the variables. The
     variables are those that the module has without names.
     """
-    reached(form)
     collection = "moving" if variable else "params"
-    if variable:
-        reached("variable")
-    if inner:
-        reached("inner")
 
     x = np.ones((1, 2), "float32")
     given = (x, None) if form == "scan" else (x,)

@@ -94,11 +94,8 @@ def test_branches_of_a_part_are_those_of_jax(linen, model, train, kind, names, s
     part as a field, gives the output, gradients and changed collections that `jax.lax.switch` or
     `jax.lax.cond` of `apply` of the part gives, for each index.
     """
-    if held:
-        reached("held")
     part, variables = model.module(train=train), model.variables(boxed=False)
     changing = mutable_collections(variables, train=train)
-    reached(kind)
     two = kind == "cond"
     branches = [BRANCHES[name] for name in names[: 2 if two else size]]
 

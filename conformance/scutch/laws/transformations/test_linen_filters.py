@@ -113,7 +113,6 @@ def test_every_call_of_a_lifted_module_is_that_of_the_module(linen, kind, calls,
     collections and arguments by name, has each time the variables, outputs and changes of the
     module itself.
     """
-    reached(kind)
     cls = _body(linen)
     lifted = getattr(linen, kind)(cls)
     for call in calls:
@@ -157,7 +156,6 @@ def test_calls_of_a_lifted_module_that_are_much_alike_stay_apart(
     other collections, whose names are much alike, has each time the outputs and changes of the
     module itself.
     """
-    reached(kind)
 
     class Part(linen.Module):
         @linen.compact
@@ -206,7 +204,6 @@ def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, len
     """
     # A loop over variables alone is stated: its length does not follow from the inputs.
     assume(kind == "vmap" or stacked is None or length or any(sizes))
-    reached(kind)
 
     class Body(linen.Module):
         @linen.compact
@@ -260,7 +257,6 @@ def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
     of one class, draw other numbers each time; the whole draws the same for the same keys, and
     others for other keys.
     """
-    reached(kind)
     for name, told in (("plain before", before), ("streams", streams)):
         if told:
             reached(name)

@@ -53,7 +53,6 @@ def test_what_a_filter_does_not_take_is_not_there_inside(linen, kinds, what, nam
     collection that is taken can be written only if `mutable` of `apply` takes it, too. Without a
     filter of streams, keys can be drawn from every stream.
     """
-    reached(what)
 
     class Body(linen.Module):
         @linen.compact
@@ -153,9 +152,6 @@ def test_a_gradient_is_that_of_the_numbers_drawn(linen, kind, seed, jitted, para
     """Where a part draws inside of a lift, a gradient in its input, or in its parameter, is that of
     the output with the numbers that were drawn for it; another key gives other numbers.
     """
-    reached(kind)
-    if parameter:
-        reached("parameter")
 
     class Body(linen.Module):
         @linen.compact
@@ -206,7 +202,6 @@ def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collect
     The variable was made by the running module, or by a part inside a lift. A part that a module
     makes after its run cannot write, either. The updates that `apply` returned do not change.
     """
-    reached(ended)
     kept = []
 
     def counted(module):

@@ -39,7 +39,6 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     """`scan` and `vmap` take their inputs along `in_axes` and stack their outputs along `out_axes`;
     a broadcast input is the same in every run.
     """
-    reached(kind)
 
     class Body(linen.Module):
         @linen.compact
@@ -82,7 +81,6 @@ def test_a_lifted_module_sees_the_types_of_its_inputs(linen, kind, shared, weak,
 
     The dtypes follow from the inputs by JAX's promotion; some inputs are weakly typed.
     """
-    reached(kind)
     reached("shared" if shared else "stacked")
 
     class Body(linen.Module):
@@ -115,7 +113,7 @@ def test_a_lifted_module_sees_the_types_of_its_inputs(linen, kind, shared, weak,
 
 @requirement(
     "transformations/options/lifts-of-linen[keys]",
-    must_reach=("split", "shared", *LIFTS, "remat_scan"),
+    must_reach=("split", "not split", *LIFTS, "remat_scan"),
 )
 @dear
 @given(
@@ -126,8 +124,6 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
     """Under `scan`, `vmap` and `remat_scan`, the layers or copies start with different parameters
     where the stream `params` is split, and with equal ones where it is not.
     """
-    reached("split" if split else "shared")
-    reached(kind)
 
     class Body(linen.Module):
         @linen.compact
@@ -156,7 +152,6 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
     """A model under lifted `jit` or `remat` has the variables and boxes, outputs and gradients of
     the model itself.
     """
-    reached(how)
     plain, linen = model.module(), model.linen
     lifted = getattr(linen, how)(type(plain))(plain.layers, plain.width, plain.train)
     one, other = (jax.eval_shape(m.init, small_key(0), model.x) for m in (plain, lifted))

@@ -122,7 +122,6 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
     """Inside the body of a lift, at init and at apply, a box has its names without the partition
     name, one for each axis of the slice.
     """
-    reached(kind)
     seen = []
     split = {} if kind == "add_metadata_axis" else {"split_rngs": {"params": True}}
     module = _seeing(
@@ -147,7 +146,6 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
 )  # fmt: skip
 def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
     """A broadcast or carried box keeps its names, and a bare array needs no partition name."""
-    reached(how)
     init = getattr(linen, wrap)(linen.initializers.ones, names)
     metadata = {PARTITION_NAME: "layers"}
     options = {

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import raised, reached, refused, requirement
+from scutch.lawkit.marks import raised, refused, requirement
 from scutch.laws.transformations.lift_options import may_take_modes
 from scutch.strategies.moded_calls import FLAGS
 
@@ -70,7 +70,6 @@ def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, l
     too few axes, a text for an axis, and `None` as the axis of a stacked result. Both refuse a
     `StateAxes` for an array argument or result, and one without an axis for some variable.
     """
-    reached(case)
     carry, xs = jnp.zeros(2), jnp.ones((size, 2))
     mark = transforms.Carry
     if case in NO_LOOP:
@@ -116,7 +115,6 @@ def test_a_variable_in_the_place_of_an_axis_loses_nothing(transforms, nnx, lift,
     """`scan` and `vmap` refuse axes in which a variable holds the axis for a variable, or change
     the variable that they are given as with that axis.
     """
-    reached(lift)
     variable, carry = nnx.Param(jnp.ones((size, size))), jnp.zeros(())
 
     def step(carry, one):

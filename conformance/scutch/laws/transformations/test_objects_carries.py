@@ -248,8 +248,6 @@ def test_another_object_than_the_carried_one_is_refused(
     in it, or with one of the others in the place of another, is refused, in every mode.
     """
     assume(takes_modes(transforms.scan, *modes))
-    reached(instead)
-    reached(form)
 
     def made():
         module = classes(nnx)["Node"]()

@@ -53,7 +53,7 @@ FILTERS = {
 
 @requirement(
     "transformations/equals-jax/grad-of-objects",
-    must_reach=(*FILTERS, "several", "shared", "two objects"),
+    must_reach=(*FILTERS, "several", "tied", "two objects"),
 )
 @given(
     wanted=st.sampled_from(list(FILTERS)),
@@ -71,9 +71,6 @@ def test_gradients_are_those_of_the_pure_function(
     variables and with the gradient of an array beside. Of `two` objects, a variable of both has its
     whole gradient in the state of the first.
     """
-    reached(wanted)
-    if tied:
-        reached("shared")
     loss = _of_two(_loss if has_aux else _value)
     x, model = np.float32(3), nested_model(nnx, tied=tied)
     other = nested_model(nnx, tied=False) if two else None

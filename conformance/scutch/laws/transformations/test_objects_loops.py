@@ -128,7 +128,7 @@ map_axes = st.fixed_dictionaries(dict.fromkeys(KINDS, st.sampled_from([0, 1, Non
 
 @requirement(
     "transformations/equals-jax/vmap-of-objects",
-    must_reach=("whole", "by type", "several axes", "shared", "changed"),
+    must_reach=("whole", "not whole", "several axes", "shared", "changed"),
 )
 @given(axes=map_axes, whole=st.booleans(), tied=st.booleans(), changed=changes, out=ends)
 def test_a_lifted_map_equals_the_loop_over_the_lanes(
@@ -137,7 +137,6 @@ def test_a_lifted_map_equals_the_loop_over_the_lanes(
     """Lifted `vmap` gives the results and updates of a Python loop over the slices of an object;
     variables without an axis are the same for all lanes.
     """
-    reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
     for name, is_so in (("several axes", len(set(axes.values())) > 1), ("shared", tied)):
         if is_so:
@@ -166,7 +165,7 @@ loop_axes = st.fixed_dictionaries(
 
 @requirement(
     "transformations/equals-jax/scan-of-objects",
-    must_reach=("whole", "by type", "carried", "sliced", "shared by all", "reverse", "renewed"),
+    must_reach=("whole", "not whole", "carried", "sliced", "shared by all", "reverse", "renewed"),
 )
 @costly
 @at_least(18)
@@ -188,12 +187,9 @@ def test_a_lifted_scan_equals_the_loop(
     before left them, and the shared variables. If steps replace a carried variable by new ones, the
     old variable afterwards holds its value from before the loop, or from the end of the first step.
     """
-    reached("whole" if whole else "by type")
     axes = dict.fromkeys(KINDS, axes["Param"]) if whole else axes
     for axis in axes.values():
         reached({CARRIED: CARRIED, None: "shared by all"}.get(axis, "sliced"))
-    if reverse:
-        reached("reverse")
     changed = frozenset(kind for kind in changed if axes[kind] is not None)
     body = stepped = _body(nnx, changed)
     looped, model = _model(nnx, axes, tied), _model(nnx, axes, tied)

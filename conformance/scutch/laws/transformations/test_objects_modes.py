@@ -292,7 +292,7 @@ OF_OBJECTS = ("eval_shape", "get_abstract_model")
 
 
 @requirement(
-    "transformations/modes/call-overrides-context", must_reach=(*TRACED, "shared", "no pytree")
+    "transformations/modes/call-overrides-context", must_reach=(*TRACED, "shared", "holds_plain")
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @dear
@@ -311,8 +311,6 @@ def test_the_modes_of_a_lift_override_those_around_it(
     holder = _holder(nnx, root, again, holds_plain)
     if again:
         reached("shared")
-    if holds_plain:
-        reached("no pytree")
     modes = dict.fromkeys(BOTH, True)
     for name in chosen:
         owner = nnx if name in OF_OBJECTS else transforms

@@ -164,8 +164,6 @@ def test_a_variable_that_holds_a_tree_is_lifted_as_its_arrays_are(
     """A lift, in every mode, cuts each array of a tree that a variable holds along the axis of its
     object, and the tree that the function puts in its place comes out.
     """
-    reached(lift)
-    reached(tree)
     array = jnp.arange(size * size).reshape(size, size)
     mode = mode if takes_modes(getattr(transforms, lift), *mode) else {}
     ours, theirs = _lifts_of_tree(transforms, lift, mode, (of_module, of_x), mesh)
@@ -369,7 +367,6 @@ def test_a_variable_alone_is_differentiated_whatever_its_class(
     """`grad` and `value_and_grad` with respect to arguments that are variables give, for each in
     one variable of its class, the gradients that JAX gives for arrays in their places.
     """
-    reached(lift)
     chosen = [n for n in range(len(kinds)) if data >> n & 1] or [0]
     argnums = chosen[0] if len(chosen) == 1 else tuple(chosen)
     for name in [kinds[n] for n in chosen] if len(chosen) == 1 else ["several"]:

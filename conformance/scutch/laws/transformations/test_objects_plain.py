@@ -169,7 +169,6 @@ def test_an_option_that_there_is_not_is_refused_before_any_call(transforms, lift
     """Each lift refuses an option that JAX's transformation does not have, when it is given the
     function, and not first when that is called.
     """
-    reached(lift)
     specs = {"mesh": None, "in_specs": None, "out_specs": None} if lift == "shard_map" else {}
     refused(lambda: getattr(transforms, lift)(abs, **specs, **{name: 1}))
 
