@@ -78,9 +78,13 @@ def compiled_in_a_process(platform, count, implementations, meshes):
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, roots))
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.compilation", platform, *implementations, "on", *meshes],
-        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        timeout=600, check=False,
-    )  # fmt: skip
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(
             f"compiling for {count} {platform} devices failed: {done.stderr[-2000:]}"

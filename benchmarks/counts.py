@@ -39,9 +39,11 @@ def main(arguments):
     parser.add_argument("file", type=Path)
     parser.add_argument("--select", default="", help="a regular expression for names")
     parser.add_argument(
-        "--implementation", default="", metavar="NAME|MODULE:ATTR|FILE",
+        "--implementation",
+        default="",
+        metavar="NAME|MODULE:ATTR|FILE",
         help="an adapter, as `scutch run` takes it, to be counted beside the others",
-    )  # fmt: skip
+    )
     options = parser.parse_args(arguments)
     if options.implementation:
         os.environ["SCUTCH_IMPLEMENTATION"] = options.implementation

@@ -93,11 +93,15 @@ def plain(mesh, loop, sizes):
     state = jax.eval_shape(init, jax.random.key(0), x)
     placed = jax.tree_util.tree_map_with_path(sharding, state)
     return guide.Program(
-        None, x, state, placed, rows,
+        None,
+        x,
+        state,
+        placed,
+        rows,
         jax.jit(init, in_shardings=(replicated, rows), out_shardings=placed),
         jax.jit(train, in_shardings=(placed, rows), out_shardings=(placed, replicated)),
         jax.jit(infer, in_shardings=(placed, rows), out_shardings=rows),
-    )  # fmt: skip
+    )
 
 
 class Step:

@@ -46,34 +46,42 @@ ROWS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "`unbox` of 1,000 boxes": ("metadata.Trees.time_function", _tree("unbox")),
     "`get_sharding` of 1,000 boxes": ("metadata.Trees.time_function", _tree("get_sharding")),
     "1,024 variables cross from Linen to NNX": (
-        "bridge.Conversion.time_conversion", _conversion("linen_vars_to_nnx_attrs"),
+        "bridge.Conversion.time_conversion",
+        _conversion("linen_vars_to_nnx_attrs"),
     ),
     "and back": ("bridge.Conversion.time_conversion", _conversion("nnx_attrs_to_linen_vars")),
     "a `ToNNX` of four layers is called in `jit`": (
-        "bridge.Wrapped.time_call", {"wrapper": "ToNNX in jit", "layers": 4},
+        "bridge.Wrapped.time_call",
+        {"wrapper": "ToNNX in jit", "layers": 4},
     ),
     "the guide's train step": ("guide.Guide.time_step", _step("train", "unrolled")),
     "the same, scanned": ("guide.Guide.time_step", _step("train", "scanned")),
     "the guide's inference step": ("guide.Guide.time_step", _step("inference", "unrolled")),
     "the train step is traced and compiled": (
-        "guide.Guide.time_compile", _step("train", "unrolled"),
+        "guide.Guide.time_compile",
+        _step("train", "unrolled"),
     ),
     "the scanned one is traced and compiled": (
-        "guide.Guide.time_compile", _step("train", "scanned"),
+        "guide.Guide.time_compile",
+        _step("train", "scanned"),
     ),
     "Python calls in a lifted `jit`, 256 arrays": (
-        "dispatch.Dispatch.track_python_calls", _call("forward", 256),
+        "dispatch.Dispatch.track_python_calls",
+        _call("forward", 256),
     ),
     "all-reduces in a train step": (
-        "compilation.Compilation.track_all_reduces", _step("train", "unrolled"),
+        "compilation.Compilation.track_all_reduces",
+        _step("train", "unrolled"),
     ),
     "bytes between devices in a train step": (
-        "compilation.Compilation.track_bytes_moved", _step("train", "unrolled"),
+        "compilation.Compilation.track_bytes_moved",
+        _step("train", "unrolled"),
     ),
     "peak bytes on a device in a train step": (
-        "compilation.Compilation.track_peak_bytes", _step("train", "unrolled"),
+        "compilation.Compilation.track_peak_bytes",
+        _step("train", "unrolled"),
     ),
-}  # fmt: skip
+}
 """By label, a benchmark and its parameters without the implementation, by their names."""
 
 

@@ -29,11 +29,25 @@ def judged(implementation):
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         done = subprocess.run(
-            [sys.executable, "-m", "scutch", "run", "--implementation", implementation, "-q",
-             "--profile", "quick", "--report", str(report)],
-            env={**os.environ, "XDG_CACHE_HOME": folder, "JAX_PLATFORMS": "cpu"}, cwd=folder,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "scutch",
+                "run",
+                "--implementation",
+                implementation,
+                "-q",
+                "--profile",
+                "quick",
+                "--report",
+                str(report),
+            ],
+            env={**os.environ, "XDG_CACHE_HOME": folder, "JAX_PLATFORMS": "cpu"},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode == 2 or not report.exists():
             raise RuntimeError(f"judging {implementation} failed: {done.stdout}{done.stderr}")
         found = json.loads(report.read_text("utf-8"))

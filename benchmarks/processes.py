@@ -91,8 +91,11 @@ def job(implementation, *, processes=2, steps=3, width=256, on_start=None):
             output = stack.enter_context((folder / f"{rank}").open("w"))
             member = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.processes", "--worker", *worker],
-                env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
-            )  # fmt: skip
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
             stack.callback(member.wait)
             stack.callback(member.kill)  # not terminate: JAX traps it, and waits for the others
             members.append(member)

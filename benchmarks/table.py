@@ -194,10 +194,12 @@ def main(arguments):
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     parser.add_argument("--picture", type=Path, default=ROOT / "benchmarks" / "dispatch.svg")
     parser.add_argument(
-        "--platform", default="cpu", metavar="NAME",
+        "--platform",
+        default="cpu",
+        metavar="NAME",
         help="JAX's platform to measure on: cpu, cuda or tpu (%(default)s); only that of the CPU "
         "is drawn",
-    )  # fmt: skip
+    )
     options = parser.parse_args(arguments)
     try:
         use_platform(options.platform)

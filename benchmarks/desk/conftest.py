@@ -6,9 +6,11 @@ import os
 def pytest_addoption(parser):
     """Add the option."""
     parser.addoption(
-        "--implementation", default="", metavar="NAME|MODULE:ATTR|FILE",
+        "--implementation",
+        default="",
+        metavar="NAME|MODULE:ATTR|FILE",
         help="an adapter, as `scutch run` takes it, to be timed beside the others",
-    )  # fmt: skip
+    )
 
 
 def pytest_configure(config):

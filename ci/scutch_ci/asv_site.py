@@ -165,9 +165,14 @@ def _pack(package: str, folder: Path) -> None:
         raise NeedsNetwork("npm is not installed")
     try:
         done = subprocess.run(
-            [npm, "pack", "--loglevel=error", package], cwd=folder, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=NPM_TIMEOUT, check=False,
-        )  # fmt: skip
+            [npm, "pack", "--loglevel=error", package],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=NPM_TIMEOUT,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         raise NeedsNetwork(f"npm pack {package} took longer than {NPM_TIMEOUT} s") from error
     if done.returncode:

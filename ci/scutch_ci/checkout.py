@@ -54,9 +54,14 @@ def output_of(
       NothingMeasured: The program failed; the error's text ends with the program's stderr.
     """
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, check=False,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True,
-    )  # fmt: skip
+        command,
+        cwd=ROOT,
+        env=environment,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise NothingMeasured(f"{failure}: {done.stderr.strip() or 'it printed nothing'}")
     return done.stdout.strip()

@@ -60,9 +60,10 @@ CONDITIONS: Mapping[str, Callable[[Sequence[Any]], bool]] = {
     "a traced array": lambda values: any(isinstance(each, jax.core.Tracer) for each in values),
     "a repeated name": lambda values: any(
         _repeats([name for name in each if type(name) is str])
-        for each in values if isinstance(each, tuple)
+        for each in values
+        if isinstance(each, tuple)
     ),
     "a shared value": lambda values: _repeats([id(v) for v in values if not isinstance(v, SMALL)]),
     "every second call": lambda values: CALLS.total() % 2 == 1,
-}  # fmt: skip
+}
 """The conditions by their names."""

@@ -28,10 +28,13 @@ OUTPUT = ROOT / "build" / "docs"
 _WAY_BACK = "".join(
     f'<li><a href="../{page}.html">{words}</a></li>'
     for page, words in (
-        ("index", "scutch"), ("verdicts/index", "Verdicts"), ("requirements/index", "Requirements"),
-        ("speed", "Speed"), ("nightly", "Nightly"),
+        ("index", "scutch"),
+        ("verdicts/index", "Verdicts"),
+        ("requirements/index", "Requirements"),
+        ("speed", "Speed"),
+        ("nightly", "Nightly"),
     )
-)  # fmt: skip
+)
 """Links from asv's page to the others."""
 _UNRUN = ("-D", "nb_execution_mode=off", "-D", "suppress_warnings=myst-nb.lexer")
 """Options with which the guides are not run; then the language of their cells is not known."""
@@ -86,15 +89,31 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         epilog="exit codes: 0 built, 1 a warning or a broken link, 2 it could not be built",
     )
     add = parser.add_argument
-    add("--from", dest="found", type=Path, default=ROOT / "build", metavar="DIR",
-        help="where ci/conformance, ci/mutants and ci/nightly left what they found (build)"
-    )  # fmt: skip
-    add("--night", action="store_true",
-        help="show what the last nightly found, its figures and its graphs")  # fmt: skip
-    add("--output", type=Path, default=OUTPUT, metavar="DIR",
-        help="where the site and what is kept between builds go (build/docs)")  # fmt: skip
-    add("--check", action="store_true",
-        help="look for warnings only: run no guide and write no page")  # fmt: skip
+    add(
+        "--from",
+        dest="found",
+        type=Path,
+        default=ROOT / "build",
+        metavar="DIR",
+        help="where ci/conformance, ci/mutants and ci/nightly left what they found (build)",
+    )
+    add(
+        "--night",
+        action="store_true",
+        help="show what the last nightly found, its figures and its graphs",
+    )
+    add(
+        "--output",
+        type=Path,
+        default=OUTPUT,
+        metavar="DIR",
+        help="where the site and what is kept between builds go (build/docs)",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="look for warnings only: run no guide and write no page",
+    )
     add("--external", action="store_true", help="follow the links to the web, too")
     add("--open", action="store_true", help="open the site in a browser")
     options = parser.parse_args(arguments)

@@ -39,9 +39,10 @@ def backfilling(
     measured = {night.commit for night in history if night.figures}
     commits = git("rev-list", "--first-parent", "HEAD", "--", "reference").splitlines()
     counts = [
-        one for one in configurations(environment.python, "track_")
+        one
+        for one in configurations(environment.python, "track_")
         if OWN in one.parameters and not one.jitters and re.search(select, one.asv_name)
-    ]  # fmt: skip
+    ]
     return [
         _measuring(history, environment, commit, group, machine, select)
         for commit in [each for each in commits if each not in measured][:number]
@@ -59,9 +60,14 @@ def _measuring(
         tree.mkdir()
         check_out(commit, tree)
         commands = measurements.asv_commands(
-            environment, commit, group, scratch, machine=machine, quick=False,
+            environment,
+            commit,
+            group,
+            scratch,
+            machine=machine,
+            quick=False,
             select=rf"(?=.*(?:{select}))[\w.]+\.track_\w+\({OWN}",
-        )  # fmt: skip
+        )
         for command in commands:
             tasks.run(command, log, scratch, environment_of(tree) | {"HOME": str(scratch)})
         write_json(measurements.collected(environment, scratch, machine), result)

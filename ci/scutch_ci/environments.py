@@ -108,9 +108,13 @@ def pinned() -> list[Environment]:
             print(f"{pins}: left out, because none of {', '.join(names)} is installed")
             continue
         done = subprocess.run(
-            [str(ROOT / "ci" / "environment")], env={**os.environ, "PYTHON": name}, check=False,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [str(ROOT / "ci" / "environment")],
+            env={**os.environ, "PYTHON": name},
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         if done.returncode:
             print(f"{pins}: left out, because its environment could not be made, see above")
         else:

@@ -63,22 +63,25 @@ def kind_of(fault: Fault, subject: Subject, entries: Sequence[Listed]) -> str:
     source = subject.sources[fault.file]
     replaced = source.encode()[slice(*fault.span)].decode()
     about = [
-        each for each in entries
-        if each.implementation == subject.where and fnmatch(fault.file, each.file)
+        each
+        for each in entries
+        if each.implementation == subject.where
+        and fnmatch(fault.file, each.file)
         and (
             each.function in ("*", fault.scope, *fault.scope.split("."))
             or (each.taken and not each.function)
         )
         and re.search(each.holds, replaced) is not None
-    ]  # fmt: skip
+    ]
     # A comparison of whole files, and a walk up the file: once for all entries, if one asks.
     changed = fault.changed_lines(source) if any(each.taken for each in about) else ("", "")
     above = blocks(source, fault.line) if any(each.under for each in about) else [""]
     matching = (
-        each.kind for each in about
+        each.kind
+        for each in about
         if (not each.taken or changed == (each.taken, each.added))
         and any(re.search(each.under, line) is not None for line in above)
-    )  # fmt: skip
+    )
     return next(matching, "")
 
 

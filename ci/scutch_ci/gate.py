@@ -168,11 +168,15 @@ def counted(trees: Sequence[Path], select: str) -> list[dict[str, float]]:
         running = [
             subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.counts", str(file), "--select", select],
-                env=environment_of(tree), cwd=ROOT, text=True,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                env=environment_of(tree),
+                cwd=ROOT,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
             )
             for tree, file in zip(trees, files, strict=True)
-        ]  # fmt: skip
+        ]
         printed = [process.communicate()[0] for process in running]
         for tree, process, text in zip(trees, running, printed, strict=True):
             if process.returncode not in (0, 2):
@@ -219,9 +223,14 @@ class Timer:
 
     def __init__(self, tree: Path):
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.timing"], env=environment_of(tree), cwd=ROOT,
-            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1,
-        )  # fmt: skip
+            [sys.executable, "-m", "benchmarks.timing"],
+            env=environment_of(tree),
+            cwd=ROOT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=1,
+        )
         self._tree = tree
 
     def ask(self, number: int, name: str) -> float | None:
@@ -460,9 +469,12 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--counts-only", action="store_true", help="do not measure times")
     parser.add_argument("--select", default="", help="a regular expression for benchmarks")
     parser.add_argument(
-        "--against-itself", type=int, default=0, metavar="TIMES",
+        "--against-itself",
+        type=int,
+        default=0,
+        metavar="TIMES",
         help="compare this tree with a copy of it, so often; any alarm is a false one",
-    )  # fmt: skip
+    )
     return parser.parse_args(arguments)
 
 

@@ -51,11 +51,24 @@ def of_release(package: str, version: str) -> dict[str, str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-             "--ignore-requires-python", "--only-binary=:all:", "--dest", folder,
-             f"{package}=={version}"],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--ignore-requires-python",
+                "--only-binary=:all:",
+                "--dest",
+                folder,
+                f"{package}=={version}",
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or not wheels:
             raise NothingMeasured(f"{package} {version}: no wheel; pip says {done.stderr.strip()}")

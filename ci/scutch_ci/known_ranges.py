@@ -72,12 +72,17 @@ def not_entered(entries: Sequence[known.Known], found: Sequence[Record]) -> list
     }
     return [
         known.Known(
-            found[0].implementation, requirement, range_of(requirement, call, found),
-            error, call, None, "",
+            found[0].implementation,
+            requirement,
+            range_of(requirement, call, found),
+            error,
+            call,
+            None,
+            "",
         )
         for (requirement, call), error in calls.items()
         if (requirement, call) not in there
-    ]  # fmt: skip
+    ]
 
 
 def range_of(requirement: str, call: str, found: Sequence[Record]) -> str:
@@ -98,9 +103,10 @@ def range_of(requirement: str, call: str, found: Sequence[Record]) -> str:
         return ""
     first, last = broken[0], broken[-1]
     others = [
-        r for r in found[found.index(first) : found.index(last)]
+        r
+        for r in found[found.index(first) : found.index(last)]
         if r not in broken and was_tried(r, requirement)
-    ]  # fmt: skip
+    ]
     return ",".join(
         [f">={first.release}", f"<={last.release}", *(f"!={each.release}" for each in others)]
     )

@@ -296,15 +296,17 @@ class Matrix:
             and is_current(each.test, each.witness)
             and all(each.witness != other.input for other in own[each.requirement].broken)
         ]
-        return list({
-            (each.requirement, each.test): replace(
-                each, implementation=record.implementation, versions="", errors=(), script=None
-            )
-            for each in (*elsewhere, *entered)
-            if related(each.implementation, record.implementation)
-            and each.witness not in tried
-            and not record.holds(each.witness)
-        }.values())  # fmt: skip
+        return list(
+            {
+                (each.requirement, each.test): replace(
+                    each, implementation=record.implementation, versions="", errors=(), script=None
+                )
+                for each in (*elsewhere, *entered)
+                if related(each.implementation, record.implementation)
+                and each.witness not in tried
+                and not record.holds(each.witness)
+            }.values()
+        )
 
 
 def own() -> dict[str, str]:
@@ -360,15 +362,26 @@ def recorded(
         alike = Finding("untested", reason="the next release does not change it")
         found = dict.fromkeys((row.id for row in catalogue.load()), alike) | found
     held = {
-        digest(t.expected) for t in trials
+        digest(t.expected)
+        for t in trials
         if t.expected and t.outcome in TRIED and t.expected not in {c.input for c in t.shown}
-    }  # fmt: skip
+    }
     where = report.environment
     return Record(
-        name, release, where.jax, where.python, report.suite.version, report.profile, examples,
-        report.seed, datetime.now(UTC).date().isoformat(), seconds, found, tuple(sorted(held)),
+        name,
+        release,
+        where.jax,
+        where.python,
+        report.suite.version,
+        report.profile,
+        examples,
+        report.seed,
+        datetime.now(UTC).date().isoformat(),
+        seconds,
+        found,
+        tuple(sorted(held)),
         beside=bool(target.jax),
-    )  # fmt: skip
+    )
 
 
 def crossed(record: Record, chosen: Sequence[known.Known], trials: Sequence[Trial]) -> Record:
@@ -401,9 +414,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Judge the releases without a record, or do as the options say; returns an exit code."""
     options = parsed(arguments)
     matrix = Matrix(
-        options.environments.resolve(), options.records.resolve(), options.examples, options.seed,
+        options.environments.resolve(),
+        options.records.resolve(),
+        options.examples,
+        options.seed,
         options.requirement,
-    )  # fmt: skip
+    )
     try:
         if options.known:
             return known_ranges.update(matrix.recorded())
@@ -426,33 +442,55 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        "ci/matrix", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        "ci/matrix",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="exit codes: 0 all is recorded, 1 some release could not be judged, 2 nothing was "
         "judged, 130 interrupted",
-    )  # fmt: skip
+    )
     add = parser.add_argument
-    add("releases", nargs="*", metavar="RELEASE",
+    add(
+        "releases",
+        nargs="*",
+        metavar="RELEASE",
         help="only these, such as flax-0.12.8, flax-0.10.5-jax-0.6.0 or flax-no-graph-0.12.12 "
-        "(default: all that have pins, and the newest Flax in its other modes)")  # fmt: skip
+        "(default: all that have pins, and the newest Flax in its other modes)",
+    )
     add("--again", action="store_true", help="judge them anew, although they are recorded")
     add("--examples", type=int, default=4, metavar="N", help="inputs for each law (%(default)s)")
     add("--seed", type=int, default=0, metavar="N", help="of the search (%(default)s)")
-    add("--requirement", action="append", default=[], metavar="PATTERN",
-        help="judge only these, also if they are recorded; repeatable")  # fmt: skip
-    add("--environments", type=Path, default=ENVIRONMENTS, metavar="DIR",
-        help="where the environments are kept (build/matrix)")  # fmt: skip
+    add(
+        "--requirement",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="judge only these, also if they are recorded; repeatable",
+    )
+    add(
+        "--environments",
+        type=Path,
+        default=ENVIRONMENTS,
+        metavar="DIR",
+        help="where the environments are kept (build/matrix)",
+    )
     add("--records", type=Path, default=RECORDS, metavar="DIR", help="where the records are kept")
-    add("--known", action="store_true",
-        help="judge nothing: write the version ranges of known failures from the records"
-    )  # fmt: skip
-    add("--scripts", action="store_true",
+    add(
+        "--known",
+        action="store_true",
+        help="judge nothing: write the version ranges of known failures from the records",
+    )
+    add(
+        "--scripts",
+        action="store_true",
         help="judge nothing: write a script for each known failure of Flax that has none, and run "
-        "each on the release that has the failure, on RELEASE and on the one that mended it"
-    )  # fmt: skip
-    add("--interfaces", action="store_true",
+        "each on the release that has the failure, on RELEASE and on the one that mended it",
+    )
+    add(
+        "--interfaces",
+        action="store_true",
         help="judge nothing: only run ci/programs on every release of Flax and JAX, and read its "
-        "public interface from its wheel (needs griffe)"
-    )  # fmt: skip
+        "public interface from its wheel (needs griffe)",
+    )
     options = parser.parse_args(arguments)
     if options.examples < 1:
         parser.error(f"--examples {options.examples}: expected at least 1")

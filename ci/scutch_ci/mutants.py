@@ -226,25 +226,43 @@ def table(results: Sequence[Result]) -> Iterator[str]:
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The command's options."""
     parser = argparse.ArgumentParser(
-        "ci/mutants", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        "ci/mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="exit codes: 0 none survived or was unseen, 1 some did, 2 nothing was tried",
-    )  # fmt: skip
+    )
     add = parser.add_argument
     add("--implementation", choices=PACKAGES, default="reference", help="%(default)s by default")
     add("--sample", type=int, metavar="N", help="plant N faults, drawn at random (default: all)")
     add("--seed", type=int, default=0, metavar="S", help="of the sample (%(default)s)")
     add("--file", default="", metavar="TEXT", help="only in files whose path holds this text")
     add("--jobs", type=int, default=processors(), metavar="J", help="how many at a time")
-    add("--examples", type=int, default=profiles.PROFILES["ci"].examples, metavar="N",
-        help="inputs for each law, before a fault has survived (%(default)s)")  # fmt: skip
-    add("--all-laws", type=float, default=0.0, metavar="SECONDS",
+    add(
+        "--examples",
+        type=int,
+        default=profiles.PROFILES["ci"].examples,
+        metavar="N",
+        help="inputs for each law, before a fault has survived (%(default)s)",
+    )
+    add(
+        "--all-laws",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
         help="go on after the first law that fails, the cheapest first, for so many seconds a "
-        "fault, and keep which of them fail: `ci/portfolio` chooses laws by that")  # fmt: skip
-    add("--chosen", choices=[name for name, one in profiles.PROFILES.items() if one.seconds],
-        help="try only the laws and inputs that a profile has chosen")  # fmt: skip
+        "fault, and keep which of them fail: `ci/portfolio` chooses laws by that",
+    )
+    add(
+        "--chosen",
+        choices=[name for name, one in profiles.PROFILES.items() if one.seconds],
+        help="try only the laws and inputs that a profile has chosen",
+    )
     add("--conditional", action="store_true", help="plant faults that are active on a condition")
-    add("--unseen", action="store_true",
-        help="only name the functions that no law calls, with their numbers of faults")  # fmt: skip
+    add(
+        "--unseen",
+        action="store_true",
+        help="only name the functions that no law calls, with their numbers of faults",
+    )
     add("--results", type=Path, metavar="FILE", help="where results are kept, and taken from")
     add("--again", action="store_true", help="try again what survived, crashed or timed out")
     return parser.parse_args(arguments)
@@ -285,10 +303,18 @@ def main(arguments: Sequence[str]) -> int:
     left = [fault for fault in chosen if fault.diff(subject.sources[fault.file]) not in kept]
     print(f"{len(chosen)} faults, {len(kept)} of them tried before, in {file}", flush=True)
     work = [
-        (subject, fault, kinds[fault], names, {n: laws[n] for n in names},
-         {n: examples[n] for n in names}, options.all_laws)
-        for fault in left for names in [seeing(fault, laws, by_import)]
-    ]  # fmt: skip
+        (
+            subject,
+            fault,
+            kinds[fault],
+            names,
+            {n: laws[n] for n in names},
+            {n: examples[n] for n in names},
+            options.all_laws,
+        )
+        for fault in left
+        for names in [seeing(fault, laws, by_import)]
+    ]
     for result in tried_all(work, options.jobs):
         kept[result.diff] = result
         with file.open("a", encoding="utf-8") as lines:
@@ -334,9 +360,10 @@ def read(file: Path, wanted: set[str], again: bool) -> dict[str, Result]:
       again: Whether only the outcomes `found` and `broken` count.
     """
     return {
-        result.diff: result for result in (results_in(file) if file.exists() else ())
+        result.diff: result
+        for result in (results_in(file) if file.exists() else ())
         if result.diff in wanted and (not again or result.outcome in ("found", "broken"))
-    }  # fmt: skip
+    }
 
 
 def results_in(file: Path) -> list[Result]:
@@ -352,8 +379,9 @@ def tried_all(work: Sequence[Work], jobs: int) -> Iterator[Result]:
         for result in pool.imap_unordered(tried, work):
             progress.console.print(
                 f"{result.outcome:9} {result.seconds:6.1f} s  {result.fault[:70]}  {result.law}",
-                markup=False, highlight=False,
-            )  # fmt: skip
+                markup=False,
+                highlight=False,
+            )
             progress.advance(task)
             yield result
 

@@ -108,28 +108,61 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--profile", choices=PROFILES, default="deep", help="how hard to judge (%(default)s)")
     add("--examples", type=int, metavar="N", help="inputs for each law, not the profile's")
-    add("--requirement", action="append", default=[], metavar="PATTERN",
-        help="judge only these, as in ci/conformance; repeatable")  # fmt: skip
-    add("--implementations", default=",".join(conformance.IMPLEMENTATIONS), metavar="A,B",
-        help="what to judge: names, module:attribute or files (%(default)s)")  # fmt: skip
-    add("--mutants", type=int, default=40, metavar="N",
-        help="plant N faults in the reference and in Flax, others each night (%(default)s)"
-    )  # fmt: skip
+    add(
+        "--requirement",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="judge only these, as in ci/conformance; repeatable",
+    )
+    add(
+        "--implementations",
+        default=",".join(conformance.IMPLEMENTATIONS),
+        metavar="A,B",
+        help="what to judge: names, module:attribute or files (%(default)s)",
+    )
+    add(
+        "--mutants",
+        type=int,
+        default=40,
+        metavar="N",
+        help="plant N faults in the reference and in Flax, others each night (%(default)s)",
+    )
     add("--no-conformance", action="store_true", help="do not judge")
-    add("--select", default="", metavar="REGEX",
-        help="measure only benchmarks that match, such as \"time_call\\('reference'\"")  # fmt: skip
+    add(
+        "--select",
+        default="",
+        metavar="REGEX",
+        help="measure only benchmarks that match, such as \"time_call\\('reference'\"",
+    )
     add("--quick", action="store_true", help="run each benchmark once: to try, not to believe")
-    add("--backfill", type=int, default=0, metavar="N",
-        help="also take the counts of the last N earlier commits that changed the reference"
-    )  # fmt: skip
+    add(
+        "--backfill",
+        type=int,
+        default=0,
+        metavar="N",
+        help="also take the counts of the last N earlier commits that changed the reference",
+    )
     add("--no-benchmarks", action="store_true", help="do not measure")
-    add("--python", action="append", default=[], metavar="PYTHON",
-        help="use this environment as it is, in the place of those of the pins; repeatable"
-    )  # fmt: skip
-    add("--machine", default=platform.node() or "machine", metavar="NAME",
-        help="what figures are compared and drawn under (%(default)s)")  # fmt: skip
-    add("--platform", default="cpu", metavar="NAME",
-        help="JAX's platform to judge and measure on: cpu, cuda or tpu (%(default)s)")  # fmt: skip
+    add(
+        "--python",
+        action="append",
+        default=[],
+        metavar="PYTHON",
+        help="use this environment as it is, in the place of those of the pins; repeatable",
+    )
+    add(
+        "--machine",
+        default=platform.node() or "machine",
+        metavar="NAME",
+        help="what figures are compared and drawn under (%(default)s)",
+    )
+    add(
+        "--platform",
+        default="cpu",
+        metavar="NAME",
+        help="JAX's platform to judge and measure on: cpu, cuda or tpu (%(default)s)",
+    )
     add("--state", type=Path, default=STATE, metavar="DIR", help="where all nights are kept")
     add("--site", type=Path, metavar="DIR", help="where to publish (DIR/site of --state)")
     add("--picture", type=Path, metavar="FILE.png", help="also take a picture of the first page")
@@ -234,9 +267,10 @@ def planned_tasks(
     """All tasks of a night, judging first."""
     planned = [
         judging_task(options, night, environment, implementation)
-        for environment in environments if not options.no_conformance
+        for environment in environments
+        if not options.no_conformance
         for implementation in options.implementations.split(",")
-    ]  # fmt: skip
+    ]
     if not options.no_conformance and not options.python:
         planned.append(lowest_task(options, night))
         if not (options.requirement or options.quick):
@@ -411,9 +445,14 @@ def measuring_task(
         variables = environment_of(ROOT, options.platform)
         variables["HOME"] = str(scratch)  # asv keeps machines there
         commands = measurements.asv_commands(
-            environment, night.commit, group, scratch,
-            machine=options.machine, select=options.select, quick=options.quick,
-        )  # fmt: skip
+            environment,
+            night.commit,
+            group,
+            scratch,
+            machine=options.machine,
+            select=options.select,
+            quick=options.quick,
+        )
         for command in commands:
             tasks.run(command, log, scratch, variables)
         document = measurements.collected(environment, scratch, options.machine)

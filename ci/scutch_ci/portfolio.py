@@ -164,15 +164,16 @@ def chosen(costs: Costs, found: Finds) -> list[Choice]:
     def adds(name: str, number: int) -> float:
         return math.fsum(
             (1.0 if "\n" in each else CALLED) / 2 ** times[each]
-            for each, inputs in found.get(name, {}).items() if inputs <= number
-        )  # fmt: skip
+            for each, inputs in found.get(name, {}).items()
+            if inputs <= number
+        )
 
     def best(name: str) -> tuple[float, int, float, int]:
         harm = catalogue.HARMS.index(catalogue.by_id()[name].harm)
         return min(
             (-adds(name, number) / max(cost, 0.01), harm, cost, number)
             for number, cost in costs[name].items()
-        )  # fmt: skip
+        )
 
     queue = [(best(name), name) for name in costs]
     heapq.heapify(queue)
@@ -194,12 +195,23 @@ def main(arguments: Sequence[str]) -> int:
     """Choose, and write the file of the judge; returns an exit code."""
     parser = argparse.ArgumentParser("ci/portfolio", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("results", nargs="+", type=Path, metavar="RESULTS.jsonl",
-                        help="result files of `ci/mutants --all-laws`")  # fmt: skip
-    parser.add_argument("--costs", type=Path, metavar="FILE.json",
-                        help="costs of an earlier call; made if missing")  # fmt: skip
-    parser.add_argument("--output", type=Path, default=FILE, metavar="FILE.json",
-                        help="where to write (default: the judge's own file)")  # fmt: skip
+    parser.add_argument(
+        "results",
+        nargs="+",
+        type=Path,
+        metavar="RESULTS.jsonl",
+        help="result files of `ci/mutants --all-laws`",
+    )
+    parser.add_argument(
+        "--costs", type=Path, metavar="FILE.json", help="costs of an earlier call; made if missing"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=FILE,
+        metavar="FILE.json",
+        help="where to write (default: the judge's own file)",
+    )
     options = parser.parse_args(arguments)
     if missing := [str(file) for file in options.results if not file.is_file()]:
         parser.error(f"there is no file {missing[0]}; expected results of ci/mutants --all-laws")

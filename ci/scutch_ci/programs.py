@@ -104,10 +104,13 @@ def run(python: str, files: Sequence[Path]) -> dict[str, Any]:
       NothingMeasured: The interpreter ended before the last program.
     """
     done = subprocess.run(
-        [python, "-c", RUNNER, *map(str, files)], capture_output=True, text=True, check=False,
+        [python, "-c", RUNNER, *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "XLA_FLAGS": DEVICES, "JAX_PLATFORMS": "cpu"},
-    )  # fmt: skip
+    )
     if done.returncode:
         raise NothingMeasured(f"{python}: the programs were not run: {last_line(done.stderr)}")
     found = json.loads(done.stdout.splitlines()[-1])

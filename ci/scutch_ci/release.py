@@ -62,15 +62,26 @@ def main(arguments: Sequence[str]) -> int:
       An exit code: 0 all is fine, 1 a check failed, 2 the set-up is wrong.
     """
     parser = argparse.ArgumentParser(
-        "ci/release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        "ci/release",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="exit codes: 0 all is fine, 1 a check failed, 2 the set-up is wrong",
-    )  # fmt: skip
+    )
     add = parser.add_argument
     add("--prepare", metavar="VERSION", help="write the version and the changelog's section")
-    add("--repository", metavar="URL", default=address(),
-        help="where pictures and links of the long description lead (%(default)s)")  # fmt: skip
-    add("--python", action="append", choices=PINS, metavar="X.Y",
-        help=f"try it on this Python only; repeatable ({', '.join(PINS)})")  # fmt: skip
+    add(
+        "--repository",
+        metavar="URL",
+        default=address(),
+        help="where pictures and links of the long description lead (%(default)s)",
+    )
+    add(
+        "--python",
+        action="append",
+        choices=PINS,
+        metavar="X.Y",
+        help=f"try it on this Python only; repeatable ({', '.join(PINS)})",
+    )
     options = parser.parse_args(arguments)
     try:
         if options.prepare:
@@ -310,9 +321,15 @@ def carried_out(command: Sequence[str | Path], folder: Path | None = None, **mor
     """
     alone = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "SCUTCH_"))}
     done = subprocess.run(
-        command, cwd=folder or DIST, env={**alone, **more}, stdin=subprocess.DEVNULL, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
+        command,
+        cwd=folder or DIST,
+        env={**alone, **more},
+        stdin=subprocess.DEVNULL,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     if done.returncode:
         shown = " ".join(map(str, command))
         raise CheckFailed(f"{shown} ended with {done.returncode}:\n{done.stdout}")

@@ -117,9 +117,10 @@ def sights_of(part: tuple[Subject, Sequence[str]]) -> dict[str, Sight]:
             runner.ask(None, 300)
         answer = runner.ask([law.name, MANY], 300)
         found[law.name] = (
-            Sight(answer.outcome, 300.0, ()) if isinstance(answer, Lost)
+            Sight(answer.outcome, 300.0, ())
+            if isinstance(answer, Lost)
             else Sight(answer[0], answer[1], tuple(answer[2]))
-        )  # fmt: skip
+        )
     runner.close()
     return found
 
@@ -138,9 +139,10 @@ def called_by_import(subject: Subject) -> frozenset[str]:
 def convicting(subject: Subject, seen: Mapping[str, Sight]) -> dict[str, Sight]:
     """The laws that can convict a mutant, because without a fault they break in no new way."""
     return {
-        name: sight for name, sight in seen.items()
+        name: sight
+        for name, sight in seen.items()
         if sight.outcome in ("passed", "untested", "known")
-    }  # fmt: skip
+    }
 
 
 def seeing(fault: Fault, laws: Mapping[str, Sight], by_import: Collection[str] = ()) -> list[str]:

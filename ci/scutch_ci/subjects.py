@@ -36,14 +36,30 @@ PACKAGES = {"reference": "scutch_reference", "flax": "flax"}
 FILES = {
     "reference": ("**/*.py",),
     "flax": (
-        "core/axes_scan.py", "core/lift.py", "core/meta.py", "core/scope.py", "core/spmd.py",
-        "linen/module.py", "linen/partitioning.py", "linen/spmd.py", "linen/transforms.py",
-        "nnx/bridge/*.py", "nnx/extract.py", "nnx/filterlib.py", "nnx/graphlib.py",
-        "nnx/module.py", "nnx/pytreelib.py", "nnx/rnglib.py", "nnx/spmd.py", "nnx/statelib.py",
-        "nnx/training/optimizer.py", "nnx/transforms/*.py", "nnx/variablelib.py",
+        "core/axes_scan.py",
+        "core/lift.py",
+        "core/meta.py",
+        "core/scope.py",
+        "core/spmd.py",
+        "linen/module.py",
+        "linen/partitioning.py",
+        "linen/spmd.py",
+        "linen/transforms.py",
+        "nnx/bridge/*.py",
+        "nnx/extract.py",
+        "nnx/filterlib.py",
+        "nnx/graphlib.py",
+        "nnx/module.py",
+        "nnx/pytreelib.py",
+        "nnx/rnglib.py",
+        "nnx/spmd.py",
+        "nnx/statelib.py",
+        "nnx/training/optimizer.py",
+        "nnx/transforms/*.py",
+        "nnx/variablelib.py",
         "training/train_state.py",
     ),
-}  # fmt: skip
+}
 """Where faults are planted: in the files of the contract's areas."""
 CACHED = type(functools.cache(len))
 """The class of a function under `functools.cache` or `functools.lru_cache`."""

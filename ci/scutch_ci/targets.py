@@ -34,8 +34,10 @@ ADAPTERS = {
 }
 """How the implementation of a record is loaded."""
 
-JUDGING = ("attrs execnet hypothesis iniconfig packaging pluggy psutil pygments pytest "
-           "pytest-xdist sortedcontainers").split()  # fmt: skip
+JUDGING = (
+    "attrs execnet hypothesis iniconfig packaging pluggy psutil pygments pytest "
+    "pytest-xdist sortedcontainers"
+).split()
 """The packages that the judge needs beside JAX.
 
 Their versions come from the newest pins, unless the pins of the release have them.
@@ -100,8 +102,11 @@ class Target:
         if not self.jax:
             return []
         own = Version(self.release)
-        return [each for each in pinned(self.package)
-                if Version(each.release) > own and each.jax_of_its_day == self.jax]  # fmt: skip
+        return [
+            each
+            for each in pinned(self.package)
+            if Version(each.release) > own and each.jax_of_its_day == self.jax
+        ]
 
     @property
     def jax_of_its_day(self) -> str:
@@ -154,8 +159,9 @@ def targets(names: Sequence[str]) -> list[Target]:
     if names:
         return [Target.named(name) for name in names]
     flax = pinned("flax")[::-1]
-    modes = [replace(flax[0], implementation=f"flax-{mode}") for mode in
-             ("no-graph", "no-graph-updates")]  # fmt: skip
+    modes = [
+        replace(flax[0], implementation=f"flax-{mode}") for mode in ("no-graph", "no-graph-updates")
+    ]
     return [*flax, *pinned("orbax")[::-1], *pinned("jax")[::-1], *set_back()[::-1], *modes]
 
 
@@ -226,9 +232,14 @@ def made(name: str, pins: str, folder: Path, log: Path) -> str:
         [*make, interpreter(version[1]), str(home)]
         if uv
         else [interpreter(version[1]), "-m", "venv", "--clear", str(home)],
-        [*(install or [str(python), "-m", "pip", "install"]), "--quiet", "--no-deps", "-r",
-         str(asked)],
-    ):  # fmt: skip
+        [
+            *(install or [str(python), "-m", "pip", "install"]),
+            "--quiet",
+            "--no-deps",
+            "-r",
+            str(asked),
+        ],
+    ):
         if tasks.run([str(word) for word in command], log, ROOT, os.environ):
             raise NothingMeasured(
                 f"its environment could not be made: {last_line(log.read_text())}"

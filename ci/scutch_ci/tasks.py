@@ -75,9 +75,15 @@ def run(command: Sequence[str], log: Path, folder: Path, environment: Mapping[st
     """
     with log.open("a", encoding="utf-8") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output,
-            stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_end_with_parent,
-        )  # fmt: skip
+            command,
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_end_with_parent,
+        )
         try:
             return process.wait()
         finally:

@@ -88,7 +88,12 @@ def checks() -> tuple[Check, ...]:
         pytest("reference", "reference/tests", *parallel),
         # One worker more than processors: many trials wait for a process to end, or to be ended.
         pytest(
-            "trials", TRIALS, *IN_A_COMMIT, "-n", str(processors() + 1), *ignored,
+            "trials",
+            TRIALS,
+            *IN_A_COMMIT,
+            "-n",
+            str(processors() + 1),
+            *ignored,
             timeout=TRIALS_TIMEOUT,
         ),
         Check("conformance-reference", conformance.command(*judging)),
@@ -97,11 +102,17 @@ def checks() -> tuple[Check, ...]:
         Check("gate-base", (*module, "scutch_ci.gate"), measures=True),
         pytest("gate", alone["gate"], *IN_A_COMMIT, measures=True),
         pytest(
-            "thorough", TRIALS, "-m", "nightly", *parallel,
-            measures=True, timeout=3 * TRIALS_TIMEOUT, nightly=True,
+            "thorough",
+            TRIALS,
+            "-m",
+            "nightly",
+            *parallel,
+            measures=True,
+            timeout=3 * TRIALS_TIMEOUT,
+            nightly=True,
         ),
         pytest("docs", alone["docs"], nightly=True),
-    )  # fmt: skip
+    )
 
 
 class Outcome(NamedTuple):
@@ -149,11 +160,17 @@ def outcome(check: Check) -> Outcome:
     started = time.monotonic()
     try:
         done = subprocess.run(
-            check.command, cwd=ROOT,
+            check.command,
+            cwd=ROOT,
             env=None if check.measures else conformance.trying_environment(),
-            stdin=subprocess.DEVNULL, timeout=check.timeout, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            timeout=check.timeout,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
         passed, printed = done.returncode == 0, done.stdout
     except subprocess.TimeoutExpired as late:
         said = late.stdout or b""
@@ -172,9 +189,13 @@ def prepare_browser() -> None:
     print("no browser: installing chromium with apt-get", flush=True)
     for command in (["update"], ["install", "--yes", "--no-install-recommends", "chromium"]):
         done = subprocess.run(
-            ["apt-get", "-qq", *command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False,
-        )  # fmt: skip
+            ["apt-get", "-qq", *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            check=False,
+        )
         if done.returncode:
             print(f"apt-get {command[0]} failed: {done.stderr.strip()}")
 

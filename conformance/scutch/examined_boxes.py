@@ -79,9 +79,15 @@ class _Examined:
     """
 
     def __init__(
-        self, box_class: type, chosen: Implementation, make: Any, names: Any, params: Any,
-        indices: Any, nests: bool | None,
-    ) -> None:  # fmt: skip
+        self,
+        box_class: type,
+        chosen: Implementation,
+        make: Any,
+        names: Any,
+        params: Any,
+        indices: Any,
+        nests: bool | None,
+    ) -> None:
         """Arguments as those of `judge_box`.
 
         Raises:
@@ -127,15 +133,23 @@ class _Examined:
         given = {} if params is None else {"named_by": params}
         crosses = hasattr(box, "to_nnx_metadata") or hasattr(box, "value")
         own = tuple(
-            kind for kind in (chosen.meta.Partitioned, getattr(chosen.bridge, "NNXMeta", None))
+            kind
+            for kind in (chosen.meta.Partitioned, getattr(chosen.bridge, "NNXMeta", None))
             if isinstance(kind, type)
-        )  # fmt: skip
+        )
         allowed = indices if indices is None or callable(indices) else lambda box: indices
         self.subject = Subject(
-            box_class.__name__, self.make, self._wrapped, names=read, indices=allowed,
-            holds=self._holds, takes=self._takes_names,
-            crosses=crosses and not isinstance(box, own), owned=True, **given,
-        )  # fmt: skip
+            box_class.__name__,
+            self.make,
+            self._wrapped,
+            names=read,
+            indices=allowed,
+            holds=self._holds,
+            takes=self._takes_names,
+            crosses=crosses and not isinstance(box, own),
+            owned=True,
+            **given,
+        )
         self._check_axes(box)
 
     def _refused(self, problem: str) -> SetupError:
@@ -263,8 +277,7 @@ class _Examined:
             self.lacks.append("indices at which an axis can be added")
             return
         params = self.subject.params("layers")
-        self._box(f"with axis {index} and params", params,
-                  lambda: box.add_axis(index, {**params}))  # fmt: skip
+        self._box(f"with axis {index} and params", params, lambda: box.add_axis(index, {**params}))
 
     def _takes(self, value: Any) -> bool:
         try:

@@ -117,10 +117,11 @@ class Implementation:
         `Namespace`: the classes that laws make of a namespace are kept by its hash.
         """
         needed = {
-            need for capability in CAPABILITIES
+            need
+            for capability in CAPABILITIES
             if self._claimed(capability) != NAMES[capability]  # it is claimed in part
             for need in NEEDS.get(capability, ())
-        }  # fmt: skip
+        }
         by_identity: Any = object.__hash__
         for capability in CAPABILITIES:
             space = getattr(self, capability)

@@ -42,9 +42,7 @@ class Judgment:
     @property
     def broken(self) -> tuple[Ruling, ...]:
         """The rulings on each must that does not hold."""
-        return tuple(
-            r for r in self.rulings if not r.conforms and r.requirement.level == "must"
-        )  # fmt: skip
+        return tuple(r for r in self.rulings if not r.conforms and r.requirement.level == "must")
 
 
 class NothingToJudge(SetupError):

@@ -123,10 +123,16 @@ def report_of(item: LawItem, trial: Trial, shown: str, output: str = "") -> pyte
     if trial.broke or trial.outcome in ("skipped", "untried"):
         outcome, longrepr = "skipped", (str(item.path), item.reportinfo()[1], trial.reason or "")
     report = pytest.TestReport(
-        nodeid=item.nodeid, location=item.location, keywords={}, outcome=outcome, longrepr=longrepr,
-        when="call", sections=[("Captured output call", output)] if output else [],
-        duration=trial.seconds, user_properties=[(PROPERTY, trial.to_data())],
-    )  # fmt: skip
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords={},
+        outcome=outcome,
+        longrepr=longrepr,
+        when="call",
+        sections=[("Captured output call", output)] if output else [],
+        duration=trial.seconds,
+        user_properties=[(PROPERTY, trial.to_data())],
+    )
     if trial.broke:
         report.wasxfail = "known failure"
     return report

@@ -33,70 +33,141 @@ def add_options(add: Callable[..., Any]) -> None:
     tries = "; ".join(
         f"{n}: {p.summary}, {p.examples} inputs" for n, p in profiles.PROFILES.items()
     )
-    add("--implementation", default="reference", metavar="NAME|MODULE:ATTR|FILE",
+    add(
+        "--implementation",
+        default="reference",
+        metavar="NAME|MODULE:ATTR|FILE",
         help="what to judge: an installed name (reference, flax), module:attribute, or a .py file "
-        "that defines `implementation` (default: reference)")  # fmt: skip
+        "that defines `implementation` (default: reference)",
+    )
     add("--profile", default=profiles.DEFAULT, metavar="NAME", help=f"how hard to try: {tries}")
-    add("--within", metavar="TIME",
+    add(
+        "--within",
+        metavar="TIME",
         help="judge the requirements that find the most faults in this time, such as 30s or 5m, "
-        "and list the parts that are left out; the start takes some 5 s of it")  # fmt: skip
-    add("--changed", default="", metavar="COMMIT",
+        "and list the parts that are left out; the start takes some 5 s of it",
+    )
+    add(
+        "--changed",
+        default="",
+        metavar="COMMIT",
         help="judge only requirements whose laws call a function that has changed since a commit "
-        "of the repository here; the first such run judges all, and notes the calls")  # fmt: skip
+        "of the repository here; the first such run judges all, and notes the calls",
+    )
     add("--examples", metavar="N", help="inputs for each law (default: the profile's)")
-    add("--requirement", action="append", default=[], metavar="PATTERN",
-        help="judge only these: a part, a group (objects/graphs), an id or a pattern; repeatable"
-    )  # fmt: skip
-    add("--from", dest="again", default="", metavar="REPORT.json",
+    add(
+        "--requirement",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="judge only these: a part, a group (objects/graphs), an id or a pattern; repeatable",
+    )
+    add(
+        "--from",
+        dest="again",
+        default="",
+        metavar="REPORT.json",
         help="judge again the requirements that failed in this report, on the inputs that broke "
-        "laws there first")  # fmt: skip
-    add("--skip", action="append", default=[], metavar="'PATTERN: REASON'",
-        help="do not judge these requirements, which are unclaimed for the reason; repeatable"
-    )  # fmt: skip
-    add("--edition", default="", metavar="EDITION",
+        "laws there first",
+    )
+    add(
+        "--skip",
+        action="append",
+        default=[],
+        metavar="'PATTERN: REASON'",
+        help="do not judge these requirements, which are unclaimed for the reason; repeatable",
+    )
+    add(
+        "--edition",
+        default="",
+        metavar="EDITION",
         help="the edition of the catalogue that must hold, such as 0.1: newer requirements count "
-        "as shoulds (default: the newest)")  # fmt: skip
-    add("--level", default="must", metavar="must|should",
+        "as shoulds (default: the newest)",
+    )
+    add(
+        "--level",
+        default="must",
+        metavar="must|should",
         help="what must hold for exit code 0; with must (the default) a departure from a should "
-        "is reported and does not fail the run")  # fmt: skip
-    add("--known", action="append", default=[], metavar="FILE|shipped|none|NAME",
+        "is reported and does not fail the run",
+    )
+    add(
+        "--known",
+        action="append",
+        default=[],
+        metavar="FILE|shipped|none|NAME",
         help="expected failures: a file, or the name of what a fork descends from (flax); "
-        "repeatable (default: shipped, those that come with scutch)"
-    )  # fmt: skip
-    add("--against", default="", metavar="NAME==RELEASE",
-        help="also say what is not as it was in a release that was recorded, such as flax==0.12.6"
-    )  # fmt: skip
+        "repeatable (default: shipped, those that come with scutch)",
+    )
+    add(
+        "--against",
+        default="",
+        metavar="NAME==RELEASE",
+        help="also say what is not as it was in a release that was recorded, such as flax==0.12.6",
+    )
     add("--report", dest="scutch_report", metavar="PATH.json", help="write the JSON report here")
     add("--seed", metavar="N", help="seed of the search (default: the profile's)")
-    add("--resume", metavar="FILE",
+    add(
+        "--resume",
+        metavar="FILE",
         help="keep in this file what each law did, and do not try again what an earlier part of "
-        "this run has tried, which was cut off")  # fmt: skip
-    add("--replay", default="", metavar="CALL",
-        help="try one law on one input, as the replay command of a failure has it")  # fmt: skip
-    add("--law-timeout", metavar="SECONDS",
+        "this run has tried, which was cut off",
+    )
+    add(
+        "--replay",
+        default="",
+        metavar="CALL",
+        help="try one law on one input, as the replay command of a failure has it",
+    )
+    add(
+        "--law-timeout",
+        metavar="SECONDS",
         help="time that one law may take (default: the profile's, and in proportion more for more "
-        "--examples)")  # fmt: skip
-    add("--platform", metavar="NAME",
+        "--examples)",
+    )
+    add(
+        "--platform",
+        metavar="NAME",
         help="the platform of JAX that laws run on: cpu (the default, with eight fake devices), "
-        "cuda, tpu; what needs more devices than there are is unclaimed")  # fmt: skip
-    add("--processes", metavar="N",
+        "cuda, tpu; what needs more devices than there are is unclaimed",
+    )
+    add(
+        "--processes",
+        metavar="N",
         help="processes of the job in which laws of several processes are tried: 2, 4 or 8, or 1 "
-        "for none (default: 2)")  # fmt: skip
-    add("--launched", action="store_true",
+        "for none (default: 2)",
+    )
+    add(
+        "--launched",
+        action="store_true",
         help="a launcher (SLURM, Kubernetes, Cloud TPU) has started this command in each process "
-        "of a job: try the laws of several processes in it; process 0 reports")  # fmt: skip
-    add("--no-traces", action="store_true",
+        "of a job: try the laws of several processes in it; process 0 reports",
+    )
+    add(
+        "--no-traces",
+        action="store_true",
         help="compile and run both routes of a law on every input; without this option, two routes "
-        "with equal traces agree, and only a sample of them is run")  # fmt: skip
-    add("--shard", default="", metavar="N/M",
+        "with equal traces agree, and only a sample of them is run",
+    )
+    add(
+        "--shard",
+        default="",
+        metavar="N/M",
         help="judge the Nth of M parts of the requirements, divided alike on every machine; "
-        "`scutch merge` makes one report of all")  # fmt: skip
-    add("--no-cache", action="store_true",
+        "`scutch merge` makes one report of all",
+    )
+    add(
+        "--no-cache",
+        action="store_true",
         help="compile everything anew, and keep nothing; without this option, compiled programs "
         "are kept in ~/.cache/scutch (or $XDG_CACHE_HOME/scutch) for the next run on the same "
-        "implementation, JAX and platform")  # fmt: skip
-    add("--in-process", action="store_true",
-        help="run laws in this process, for debuggers; a crash then ends the run")  # fmt: skip
+        "implementation, JAX and platform",
+    )
+    add(
+        "--in-process",
+        action="store_true",
+        help="run laws in this process, for debuggers; a crash then ends the run",
+    )
 
 
 def settled(option: Any, *, isolate: bool) -> Run:
@@ -122,17 +193,28 @@ def settled(option: Any, *, isolate: bool) -> Run:
         if not patterns:
             raise Refused(f"nothing is to be judged: nothing failed in {option.again}", 0)
     return settle(
-        option.implementation, profile=option.profile,
-        examples=_number("--examples", option.examples), seed=seed,
-        level=option.level, patterns=patterns, known_files=option.known,
-        replay=option.replay, timeout=_number("--law-timeout", option.law_timeout, float),
-        isolate=isolate, processes=_number("--processes", option.processes),
-        launched=option.launched, by_traces=not option.no_traces,
-        keep_compiled=not option.no_cache, shard=option.shard,
-        within=_seconds(option.within), since=option.changed,
-        skip=option.skip, edition=option.edition, first=first,
+        option.implementation,
+        profile=option.profile,
+        examples=_number("--examples", option.examples),
+        seed=seed,
+        level=option.level,
+        patterns=patterns,
+        known_files=option.known,
+        replay=option.replay,
+        timeout=_number("--law-timeout", option.law_timeout, float),
+        isolate=isolate,
+        processes=_number("--processes", option.processes),
+        launched=option.launched,
+        by_traces=not option.no_traces,
+        keep_compiled=not option.no_cache,
+        shard=option.shard,
+        within=_seconds(option.within),
+        since=option.changed,
+        skip=option.skip,
+        edition=option.edition,
+        first=first,
         workers=getattr(option, "numprocesses", None) or 1,  # pytest-xdist's
-    )  # fmt: skip
+    )
 
 
 def _read(path: str) -> Report:

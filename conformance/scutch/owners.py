@@ -156,24 +156,30 @@ def judge_box(
             name, inputs = parse_call(replay)
             laws, calls = [law for law in laws if law.name == name], [inputs]
         attempt = partial(
-            try_law, implementation=chosen, examples=PROFILES[profile].examples, seed=seed,
+            try_law,
+            implementation=chosen,
+            examples=PROFILES[profile].examples,
+            seed=seed,
             subject=built.subject,
-        )  # fmt: skip
+        )
         trials = [attempt(law, replay=calls) for law in laws]
     judged = [replace(t, unmet=()) for t in trials if t.examples or t.outcome == "failed"]
     tried = {trial.requirement for trial in judged}
     if not judged or not built.boxes:
         raise NothingToJudge(built.title, _why_nothing(rows, laws, replay, judged))
     rulings = rule(
-        [row for row in rows if row.id in tried], judged, claims=chosen.claims,
+        [row for row in rows if row.id in tried],
+        judged,
+        claims=chosen.claims,
         tolerated={catalogue.current(each): why for each, why in (known or {}).items()},
         retry=retrying(laws, attempt),
-    )  # fmt: skip
+    )
     judgment = Judgment(
-        f"{box_class.__module__}.{box_class.__qualname__}", of_one_fault(rulings),
+        f"{box_class.__module__}.{box_class.__qualname__}",
+        of_one_fault(rulings),
         tuple(built.lacks),
         () if replay else tuple(row.id for row in rows if row.id not in tried),
-    )  # fmt: skip
+    )
     if judgment.broken:
         raise Nonconforming(judgment, built.maker)
     return judgment
@@ -243,6 +249,7 @@ def _rows(
     """The chosen requirements whose capabilities the implementation claims."""
     left_out = {row.id for row in catalogue.select(exclude)} if exclude else set()
     return tuple(
-        row for row in catalogue.select(patterns)
+        row
+        for row in catalogue.select(patterns)
         if row.id not in left_out and set(row.capabilities) <= set(chosen.claims)
-    )  # fmt: skip
+    )

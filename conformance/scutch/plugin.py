@@ -92,10 +92,15 @@ def pytest_configure(config: pytest.Config) -> None:
     except (ReportError, SetupError, releases.NotRecorded) as error:
         raise Refused(str(error), 2) from None
     judge = Judge(
-        run, isolate, option.capture != "no", folder.name, config=config, progress=resumed,
+        run,
+        isolate,
+        option.capture != "no",
+        folder.name,
+        config=config,
+        progress=resumed,
         against=against,
         compiled_in=kept.enter_context(compiled.kept(run.compiled, joins=bool(worker))),
-    )  # fmt: skip
+    )
     config.stash[JUDGE] = config.stash[EXECUTOR] = judge
     judge.trials += resumed.trials if resumed else ()
     config.pluginmanager.register(judge, "scutch-judge")

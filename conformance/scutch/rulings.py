@@ -98,9 +98,10 @@ def needed_elsewhere(run: Run, trials: Sequence[Trial]) -> list[Requirement]:
         found |= dict.fromkeys(reached)
     own, claims = {row.id for row in run.requirements}, set(run.claims)
     return [
-        rows[name] for name in found
+        rows[name]
+        for name in found
         if name not in own and claims.issuperset(rows[name].capabilities)
-    ]  # fmt: skip
+    ]
 
 
 def final(

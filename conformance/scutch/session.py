@@ -142,8 +142,9 @@ class Judge(Executor):
             file, line = hypothesis_parts.innermost(error) or ("", 0)
             raise Refused(
                 f"a fault of the judge or of a pytest plugin while {item.law.name} was tried: "
-                f"{hypothesis_parts.describe(error)} ({file}:{line})", 2,
-            ) from error  # fmt: skip
+                f"{hypothesis_parts.describe(error)} ({file}:{line})",
+                2,
+            ) from error
         return True
 
     def keep(self, trial: Trial) -> None:
@@ -174,8 +175,11 @@ class Judge(Executor):
             compiled.prune()
             if not asked:
                 return
-            finished = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED,
-                        pytest.ExitCode.NO_TESTS_COLLECTED)  # fmt: skip
+            finished = (
+                pytest.ExitCode.OK,
+                pytest.ExitCode.TESTS_FAILED,
+                pytest.ExitCode.NO_TESTS_COLLECTED,
+            )
             cut_short = session.shouldstop or session.shouldfail
             self.complete = exitstatus in finished and not cut_short
             self._rule(session, interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
@@ -234,9 +238,13 @@ class Judge(Executor):
             prefix = terminal.command(self.config)
             shown = [r for r in self.rulings if self.complete or r.trials]
             terminal.show(
-                terminalreporter, self.run, shown, prefix, complete=self.complete,
+                terminalreporter,
+                self.run,
+                shown,
+                prefix,
+                complete=self.complete,
                 compiled_in=self.compiled_in,
-            )  # fmt: skip
+            )
             if self.against is not None:
                 terminalreporter.section(f"against {self.against}")
                 terminalreporter.write_line(terminal.changes(self.run, shown, self.against))

@@ -9,9 +9,12 @@ import importlib.util
 from pathlib import Path
 
 _FILES = {
-    "jax": "version.py", "numpy": "version.py", "hypothesis": "version.py",
-    "psutil": "_common.py", "pytest": "__main__.py",
-}  # fmt: skip
+    "jax": "version.py",
+    "numpy": "version.py",
+    "hypothesis": "version.py",
+    "psutil": "_common.py",
+    "pytest": "__main__.py",
+}
 """A file that each package has."""
 
 

@@ -235,9 +235,10 @@ def left_out(run: Run, judged: Collection[str]) -> str:
     """
     claims = set(run.claims)
     left = Counter(
-        row.part for row in run.named
+        row.part
+        for row in run.named
         if row.id not in judged and claims.issuperset(row.capabilities)
-    )  # fmt: skip
+    )
     if not left:
         return "left out: no requirement"
     parts = ", ".join(f"{number} of {part}" for part, number in left.items())
@@ -259,9 +260,18 @@ def changes(run: Run, rulings: Sequence[Ruling], old: releases.Record) -> str:
     found = {r.requirement.id: Finding.of(r.verdict, r.trials, r.reason) for r in rulings}
     asked = {name: each for name, each in old.requirements.items() if name in found}
     new = releases.Record(
-        run.name, run.version, jax.__version__, platform.python_version(), scutch.__version__,
-        run.profile, run.examples, run.seed, "", 0, found,
-    )  # fmt: skip
+        run.name,
+        run.version,
+        jax.__version__,
+        platform.python_version(),
+        scutch.__version__,
+        run.profile,
+        run.examples,
+        run.seed,
+        "",
+        0,
+        found,
+    )
     upgrade = upgrades.compare(replace(old, requirements=asked), new)
     return summary.text(summary.Summary(upgrade, (), (), has_interface=True))
 
@@ -282,8 +292,9 @@ def headline(run: Run, rulings: Sequence[Ruling]) -> tuple[str, str]:
     if not total.tested:
         return (
             f"nothing was tested: {name} claims {', '.join(run.claims)}, and no law for what was "
-            "asked; choose other requirements, or claim the capability", "red",
-        )  # fmt: skip
+            "asked; choose other requirements, or claim the capability",
+            "red",
+        )
     levels = ("must", "should") if run.level == "should" else ("must",)
     fatal, untested = (
         [r for r in each if r.requirement.level in levels] for each in (total.roots, total.untested)

@@ -18,10 +18,12 @@ def warm_process(environment):
       environment: Its environment variables, but for `PYTHONPATH`. JAX reads its own here.
     """
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "trials.hostile.warm"], text=True,
+        [sys.executable, "-P", "-m", "trials.hostile.warm"],
+        text=True,
         env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     with process:
         yield process
         process.stdin.close()
@@ -38,9 +40,11 @@ def begin(process, words, folder, output, environment):
       environment: Variables that are set for this command.
     """
     request = {
-        "argv": list(map(str, words)), "cwd": str(folder), "output": str(output),
+        "argv": list(map(str, words)),
+        "cwd": str(folder),
+        "output": str(output),
         "environment": environment,
-    }  # fmt: skip
+    }
     process.stdin.write(json.dumps(request) + "\n")
     process.stdin.flush()
 

@@ -18,11 +18,32 @@ from dataclasses import dataclass
 THEIRS, SHELL, OWN = 0, 1, 2
 
 EXACT = (
-    "alike", "alike_in_any_order", "close", "constraints", "difference", "differences", "entries",
-    "has_sharding", "holds", "is_array", "names_of", "near", "on_every_process", "plain_names",
-    "plain_text", "same_leaves", "says_equal", "says_unequal", "trees_differ",
-    "float", "hash", "id", "int", "isinstance", "issubclass",
-)  # fmt: skip
+    "alike",
+    "alike_in_any_order",
+    "close",
+    "constraints",
+    "difference",
+    "differences",
+    "entries",
+    "has_sharding",
+    "holds",
+    "is_array",
+    "names_of",
+    "near",
+    "on_every_process",
+    "plain_names",
+    "plain_text",
+    "same_leaves",
+    "says_equal",
+    "says_unequal",
+    "trees_differ",
+    "float",
+    "hash",
+    "id",
+    "int",
+    "isinstance",
+    "issubclass",
+)
 """Functions of the judge's and of Python's whose answer is plain, whatever they are asked about."""
 
 NEW = ("list", "tuple", "sorted", "enumerate", "zip", "reversed", "map", "range")

@@ -56,9 +56,13 @@ class Project:
         roots = os.pathsep.join(str(self.folder / name) for name in names)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
         return subprocess.Popen(
-            command, cwd=self.folder, env={**environment, "PYTHONPATH": roots}, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            command,
+            cwd=self.folder,
+            env={**environment, "PYTHONPATH": roots},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     def night(self, *options):
         """The exit code of a nightly, and its output."""

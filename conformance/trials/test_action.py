@@ -65,8 +65,11 @@ class Job:
         assert set(self.inputs) <= set(declared)
         defaults = {name: str(each.get("default", "")) for name, each in declared.items()}
         self.values = {f"inputs.{name}": v for name, v in (defaults | self.inputs).items()}
-        self.values |= {"github.action_path": str(ROOT), "github.repository": "owner/model",
-                        "github.event.number": "7"}  # fmt: skip
+        self.values |= {
+            "github.action_path": str(ROOT),
+            "github.repository": "owner/model",
+            "github.event.number": "7",
+        }
 
     def evaluated(self, text):
         """A text of the action with its expressions replaced, as GitHub's runner does it."""
@@ -84,11 +87,21 @@ class Job:
         path = os.pathsep.join([str(self.programs), ALONE["PATH"]])
         output, summary = map(str, files)
         done = subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)], cwd=self.folder,
-            env={**ALONE, "PATH": path, "GITHUB_OUTPUT": output,
-                 "GITHUB_STEP_SUMMARY": summary, **variables, **given},
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-        )  # fmt: skip
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+            cwd=self.folder,
+            env={
+                **ALONE,
+                "PATH": path,
+                "GITHUB_OUTPUT": output,
+                "GITHUB_STEP_SUMMARY": summary,
+                **variables,
+                **given,
+            },
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
         for line in files[0].read_text().splitlines():
             key, _, value = line.partition("=")
             self.values[f"steps.{step.get('id')}.outputs.{key}"] = value
@@ -110,9 +123,16 @@ def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("job") / "checkout"
     folder.mkdir()
     (folder / NASTY).write_text(ADAPTER)
-    found = Job(folder, {"implementation": NASTY, "requirements": "BOX-6\nBOX-8a\n",
-                         "profile": "quick", "output": "the $(touch hacked) report",
-                         "known": "none"})  # fmt: skip
+    found = Job(
+        folder,
+        {
+            "implementation": NASTY,
+            "requirements": "BOX-6\nBOX-8a\n",
+            "profile": "quick",
+            "output": "the $(touch hacked) report",
+            "known": "none",
+        },
+    )
     found.judged = found.step("Judge", **CHECKOUT)
     return found
 
@@ -168,8 +188,14 @@ def test_the_action_shows_annotations_a_table_and_files(job):
     assert "| requirement | verdict |" in summary
     made = {path.name for path in (job.folder / job.values["inputs.output"]).iterdir()}
     assert made == {
-        "report.json", "report.md", "report.sarif", "report.txt", "badge.svg", "badges", "pages"
-    }  # fmt: skip
+        "report.json",
+        "report.md",
+        "report.sarif",
+        "report.txt",
+        "badge.svg",
+        "badges",
+        "pages",
+    }
     badges = job.folder / job.values["inputs.output"] / "badges"
     assert {file.stem for file in badges.iterdir()} == {"scutch", *PARTS}
     assert json.loads((badges / "metadata.json").read_text())["message"] == "1 of 2 must"
@@ -180,15 +206,24 @@ def test_the_action_shows_annotations_a_table_and_files(job):
 
 def test_what_fails_the_step_is_chosen(job):
     report = job.output("report")
-    honest = Job(job.folder, {"implementation": f"{NASTY}:honest", "output": "vouched",
-                              "requirements": "BOX-6\nBOX-8a", "profile": "quick"})  # fmt: skip
+    honest = Job(
+        job.folder,
+        {
+            "implementation": f"{NASTY}:honest",
+            "output": "vouched",
+            "requirements": "BOX-6\nBOX-8a",
+            "profile": "quick",
+        },
+    )
     assert honest.step("Judge", **CHECKOUT)[0] == 0
     assert honest.step("Decide", **CHECKOUT)[0] == 0
     decided = {}
     for kind, vouched in (
-        ("nonconformance", ""), ("never", ""), ("regression", report),
+        ("nonconformance", ""),
+        ("never", ""),
+        ("regression", report),
         ("regression", honest.output("report")),
-    ):  # fmt: skip
+    ):
         values = {"inputs.fail-on": kind, "inputs.vouched": vouched}
         again = Job(job.folder, job.inputs)
         again.values = job.values | values
@@ -339,9 +374,13 @@ def test_the_action_installs_what_it_runs(tmp_path):
     code, printed, _ = job.step("Install scutch", **offline)
     assert code == 0, printed
     shown = subprocess.run(
-        [python.parent / "scutch", "--version"], cwd=tmp_path, env=ALONE, capture_output=True,
-        text=True, check=True,
-    )  # fmt: skip
+        [python.parent / "scutch", "--version"],
+        cwd=tmp_path,
+        env=ALONE,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert shown.stdout.startswith("scutch ")
 
 
@@ -349,10 +388,24 @@ def _copy(folder):
     """Copy the files of this checkout that git does not ignore: a build leaves files."""
     folder.mkdir()
     tree = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "pyproject.toml",
-         "conformance/scutch*", "reference/scutch_reference", "README.md", "LICENSE"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+        [
+            "git",
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "pyproject.toml",
+            "conformance/scutch*",
+            "reference/scutch_reference",
+            "README.md",
+            "LICENSE",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     for name in filter(None, tree.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -423,9 +476,14 @@ def test_the_hook_judges_the_classes_that_are_its_arguments(tmp_path, classes, c
     ]
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        command, cwd=tmp_path, env={**os.environ, "PATH": path}, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert (done.returncode, says in done.stdout) == (code, True), done.stdout
     assert "Traceback" not in done.stdout or code == 1
 
@@ -454,9 +512,14 @@ def test_the_hook_of_a_model_compares_it_with_its_lock(tmp_path):
     def run(width, *words):
         file.write_text(made.format(width))
         return subprocess.run(
-            [*hook["entry"].split(), where, *words], cwd=tmp_path, text=True, check=False,
-            env={**os.environ, "PATH": path}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [*hook["entry"].split(), where, *words],
+            cwd=tmp_path,
+            text=True,
+            check=False,
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     missing = run(4, *options)
     assert (missing.returncode, "lock setup.lock.json: " in missing.stdout) == (2, True)

@@ -69,8 +69,10 @@ def test_on_a_commit_that_lacks_a_feature_the_rest_is_measured(tmp_path, lacking
     select = r"^(metadata|dispatch\.Traces|bridge\.Conv|compilation\.Compilation).*\(reference"
     subprocess.run(
         [sys.executable, "-m", "benchmarks.counts", str(file), "--select", select],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(tmp_path)}, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=True,
+    )
     measured = {name.split(".")[0] for name in json.loads(file.read_text())}
     there = {"metadata"} if "nnx" in lacking else {"metadata", "dispatch", "compilation"}
     assert measured == there

@@ -61,7 +61,11 @@ def test_only_the_files_of_laws_that_are_asked_for_are_imported():
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True,
-        check=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-P", "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     assert done.stdout.split() == ["scutch.laws.metadata", "scutch.laws.metadata.test_box_axes"]

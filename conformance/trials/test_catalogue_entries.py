@@ -24,9 +24,12 @@ OLD_IDS = 632
 """The number of requirements of 0.1."""
 
 NEWER = {
-    "AxisType": "0.5.3", "jax.shard_map": "0.6.2", "jax.set_mesh": "0.7.1",
-    "debug_info": "0.5.0", "input_formats": "0.6.2",
-}  # fmt: skip
+    "AxisType": "0.5.3",
+    "jax.shard_map": "0.6.2",
+    "jax.set_mesh": "0.7.1",
+    "debug_info": "0.5.0",
+    "input_formats": "0.6.2",
+}
 """Names in snippets that older pinned JAX lacks, with the first pinned JAX that has them."""
 
 OLD_ID = re.compile(r"\b(BOX|LOG|OBJ|EXP|DST|JIT|LIN|SHM|BRG)-\d")
@@ -217,9 +220,13 @@ def test_snippets_of_plain_jax_run():
         if "jax" in entry and here >= Version(entry.get("jax_since", "0"))
     }
     done = subprocess.run(
-        [sys.executable, "-P", "-c", SNIPPETS], input=json.dumps(run), capture_output=True,
-        text=True, timeout=600, check=True,
-    )  # fmt: skip
+        [sys.executable, "-P", "-c", SNIPPETS],
+        input=json.dumps(run),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
     assert "\n".join(json.loads(done.stdout.splitlines()[-1])) == ""
 
 

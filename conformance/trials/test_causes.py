@@ -12,9 +12,12 @@ from scutch.judging import known
 from scutch.judging.causes import Cause, counted, parse
 
 TABLE = {
-    "at": "flax/core/meta.py:Partitioned.remove_axis", "fault": "It asserts.",
-    "effect": "A name stays.", "harm": "wrong-placement", "stance": "bug",
-}  # fmt: skip
+    "at": "flax/core/meta.py:Partitioned.remove_axis",
+    "fault": "It asserts.",
+    "effect": "A name stays.",
+    "harm": "wrong-placement",
+    "stance": "bug",
+}
 SHIPPED = {entry.cause: entry for entry in known.shipped() if entry.cause}
 
 
@@ -39,9 +42,14 @@ def test_every_cause_of_a_file_breaks_a_requirement(name):
 
 
 @pytest.mark.parametrize(
-    "found", [each for each, entry in SHIPPED.items() if entry.applies(
-        "flax", importlib.metadata.version("flax"))], ids=lambda each: each.name,
-)  # fmt: skip
+    "found",
+    [
+        each
+        for each, entry in SHIPPED.items()
+        if entry.applies("flax", importlib.metadata.version("flax"))
+    ],
+    ids=lambda each: each.name,
+)
 def test_a_place_is_in_the_release_that_is_installed(found):
     file, _, name = found.at.partition(":")
     package = Path(find_spec("flax").submodule_search_locations[0])
@@ -87,10 +95,12 @@ def test_an_entry_has_a_reason_or_a_cause_of_its_file():
 
 def test_causes_are_counted_by_stance():
     found = [
-        cause("a"), cause("b", stance="reported", upstream="https://example.org"),
-        cause("c", harm="message"), cause("d", stance="disputed"),
+        cause("a"),
+        cause("b", stance="reported", upstream="https://example.org"),
+        cause("c", harm="message"),
+        cause("d", stance="disputed"),
         cause("e", stance="design", document="FLIP 4844"),
-    ]  # fmt: skip
+    ]
     said = "5 known causes: 2 bugs (1 reported), 1 minor, 1 disputed, 1 by design"
     assert counted(found) == said
     assert counted([cause("a")]) == "1 known cause: 1 bug"

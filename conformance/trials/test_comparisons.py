@@ -150,7 +150,7 @@ DECIDED = {
     "its `==`": "assert says_equal(found, root) is (kind == 'scan')",
     "the keys of the judge's": "assert made.keys() == {'a'}",
     "its own class": "class Own:\n        def __eq__(self, other):\n            return self == 3",
-}  # fmt: skip
+}
 
 PLAIN_PARAMETERS = {"test_law": frozenset({"kind", "number"})}
 
@@ -210,15 +210,19 @@ def test_a_box_that_loses_an_unlisted_mesh_is_convicted_and_an_honest_one_is_not
     laws = suite.tried_by(
         f"metadata/box-{each}"
         for each in (
-            "axes/removing-undoes-adding", "axes/adding-undoes-removing",
-            "equality/copies-equal-the-original", "values/replacing-keeps-metadata",
-            "nodes/unflattening-restores-the-box", "values/axes-commute-with-replacing",
+            "axes/removing-undoes-adding",
+            "axes/adding-undoes-removing",
+            "equality/copies-equal-the-original",
+            "values/replacing-keeps-metadata",
+            "nodes/unflattening-restores-the-box",
+            "values/axes-commute-with-replacing",
         )
-    )  # fmt: skip
+    )
     trials = [try_law(law, hidden(box), examples=30) for law in laws if law.subject != "logical"]
     failed = {trial.requirement for trial in trials if trial.outcome == "failed"}
     assert len(trials) >= 6
     assert failed == (
         {"metadata/box-axes/removing-undoes-adding", "metadata/box-axes/adding-undoes-removing"}
-        if broken else set()
-    )  # fmt: skip
+        if broken
+        else set()
+    )

@@ -23,11 +23,24 @@ def _judge(folder, *options):
     """Judge the reference; gives the output, and the report's cost."""
     report = folder / "report.json"
     done = subprocess.run(
-        [sys.executable, "-m", "scutch", "run", "-q", "-p", "no:cacheprovider", *LAW,
-         f"--report={report}", *options],
-        cwd=ROOT, env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "scutch",
+            "run",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *LAW,
+            f"--report={report}",
+            *options,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads(report.read_text())["requirements"]
     return done.stdout, sum((Cost(**row["cost"]) for row in rows), Cost())

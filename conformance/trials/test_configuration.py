@@ -60,14 +60,22 @@ skip = [{ requirement = "metadata/box-axes/add*", reason = "not yet" }]
 def test_settings_stand_for_options_and_what_is_typed_takes_their_place(project):
     file, settings = configuration.project(project(ALL))
     assert configuration.words(settings, [], file) == [
-        "--implementation=broken.py", "--profile=quick", "--level=should", "--edition=0.2",
-        "--known=none", "--requirement=metadata/box-axes", "--skip=metadata/box-axes/add*: not yet",
-    ]  # fmt: skip
+        "--implementation=broken.py",
+        "--profile=quick",
+        "--level=should",
+        "--edition=0.2",
+        "--known=none",
+        "--requirement=metadata/box-axes",
+        "--skip=metadata/box-axes/add*: not yet",
+    ]
     given = ["--profile", "ci", "--known=shipped", "-n", "2"]
     assert configuration.words(settings, given, file) == [
-        "--implementation=broken.py", "--level=should", "--edition=0.2",
-        "--requirement=metadata/box-axes", "--skip=metadata/box-axes/add*: not yet",
-    ]  # fmt: skip
+        "--implementation=broken.py",
+        "--level=should",
+        "--edition=0.2",
+        "--requirement=metadata/box-axes",
+        "--skip=metadata/box-axes/add*: not yet",
+    ]
 
 
 def test_settings_hold_in_folders_below_and_their_paths_are_found_there(project):

@@ -13,10 +13,15 @@ def pytest(*arguments):
     roots = os.pathsep.join(str(ROOT / name) for name in ("reference", "conformance"))
     ours = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments], cwd=ROOT,
-        env={**ours, "PYTHONPATH": roots, "COLUMNS": "120"}, check=False, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=ROOT,
+        env={**ours, "PYTHONPATH": roots, "COLUMNS": "120"},
+        check=False,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     return done.stdout, done.returncode
 
 
@@ -29,9 +34,11 @@ def test_a_run_is_saved_and_the_next_compared_with_it(tmp_path):
     assert "benchmark 'Trees unbox, 100': 3 tests" in first
     assert len(list(tmp_path.rglob("0001_*.json"))) == 1
     second, code = pytest(
-        *common, f"--benchmark-storage={tmp_path}", "--benchmark-compare",
+        *common,
+        f"--benchmark-storage={tmp_path}",
+        "--benchmark-compare",
         "--benchmark-group-by=param:implementation",
-    )  # fmt: skip
+    )
     assert code == 0, second
     assert "benchmark 'implementation=reference'" in second
     assert "[Trees unbox, 100-reference] (NOW)" in second

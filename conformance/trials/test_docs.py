@@ -18,10 +18,21 @@ FINDING = "findings/flax-method-by-name"
 BROKEN = "metadata/box-axes/removal-works-without-assertions"
 PLACE = "metadata-box-axes-removal-works-without-assertions-run-1"
 LOOKED_AT = (
-    "index", "start", "guide", "judging/box", "verdicts/index", "requirements/metadata-box-axes",
-    "requirements/metadata-logical-boxes", "findings/flax", FINDING, "releases/index",
-    "mutants/index", "api/objects", "nightly", "glossary",
-)  # fmt: skip
+    "index",
+    "start",
+    "guide",
+    "judging/box",
+    "verdicts/index",
+    "requirements/metadata-box-axes",
+    "requirements/metadata-logical-boxes",
+    "findings/flax",
+    FINDING,
+    "releases/index",
+    "mutants/index",
+    "api/objects",
+    "nightly",
+    "glossary",
+)
 
 
 def report():

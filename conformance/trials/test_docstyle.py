@@ -134,10 +134,23 @@ def found(tmp_path, text):
 def found_by_ruff(text):
     """The findings of ruff, by our settings, about the docstrings of a module."""
     done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=json", "--quiet",
-         "--stdin-filename=reference/scutch_reference/module.py", "-"],
-        cwd=ROOT, input=text, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "check",
+            "--no-cache",
+            "--output-format=json",
+            "--quiet",
+            "--stdin-filename=reference/scutch_reference/module.py",
+            "-",
+        ],
+        cwd=ROOT,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout, done.stderr
     codes = [(each["code"], each["location"]["row"]) for each in json.loads(done.stdout)]
     return [each for each in codes if each[0].startswith("D")]

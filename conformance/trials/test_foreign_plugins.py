@@ -76,8 +76,11 @@ def judge(tmp_path):
         asked = ("--implementation", "reference", "--profile", "quick", *REQUIREMENTS)
         done = subprocess.run(
             [sys.executable, "-P", "-m", *command, *asked, "--report", str(report)],
-            capture_output=True, text=True, cwd=tmp_path, env=loaded,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=loaded,
+        )
         rows = json.loads(report.read_text())["requirements"] if report.exists() else []
         return done, {row["id"]: row["verdict"] for row in rows}
 

@@ -65,22 +65,45 @@ def _run(folder, options):
         (folder / name).mkdir(parents=True)
     report = folder / "report.json"
     command = [
-        sys.executable, "-P", "-m", "scutch", "run", "--implementation",
-        "trials.hostile.running:implementation", "--profile", "quick", "--examples", "4",
-        "--law-timeout", "20", "--report", str(report), "-p", "no:cacheprovider", "-rA", "-v",
+        sys.executable,
+        "-P",
+        "-m",
+        "scutch",
+        "run",
+        "--implementation",
+        "trials.hostile.running:implementation",
+        "--profile",
+        "quick",
+        "--examples",
+        "4",
+        "--law-timeout",
+        "20",
+        "--report",
+        str(report),
+        "-p",
+        "no:cacheprovider",
+        "-rA",
+        "-v",
         *options,
-    ]  # fmt: skip
+    ]
     for requirement in (*CASE_OF, *BESIDE):
         command += ["--requirement", requirement]
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     environment |= {
-        LEFT: str(folder / "left"), "TMPDIR": str(folder / "temporary"),
-        "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
+        LEFT: str(folder / "left"),
+        "TMPDIR": str(folder / "temporary"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
-        command, cwd=folder / "work", env=environment, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, timeout=240, check=False,
-    )  # fmt: skip
+        command,
+        cwd=folder / "work",
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=240,
+        check=False,
+    )
     (folder / "code").write_text(str(done.returncode))
     (folder / "output").write_bytes(done.stdout)
 

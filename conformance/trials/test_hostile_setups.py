@@ -129,12 +129,14 @@ SETUPS = {
     "nothing claimed": adapter("implementation = Implementation('a', '1')", "claims no capability"),
     "claims that exit": adapter(
         "class C:\n    def __getattr__(self, name): raise SystemExit(name)\n"
-        "implementation = Implementation('a', '1', meta=C())", "importing it raised SystemExit",
+        "implementation = Implementation('a', '1', meta=C())",
+        "importing it raised SystemExit",
     ),
     "claims that lack": adapter(
-        "implementation = Implementation('a', '1', meta=Namespace('a'))", "but lacks AxisMetadata",
+        "implementation = Implementation('a', '1', meta=Namespace('a'))",
+        "but lacks AxisMetadata",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +181,7 @@ def test_a_wrong_set_up_is_refused_with_a_sentence(scutch, tmp_path, setup):
     before = files_in(tmp_path / "work")
     code, text = scutch(
         "run", "-p", "no:cacheprovider", *setup.options, environment=setup.environment
-    )  # fmt: skip
+    )
     assert setup.says in text
     assert code == 2
     assert "Traceback" not in text
@@ -222,10 +224,22 @@ def test_the_settings_of_the_folder_are_not_the_judges(scutch, tmp_path):
 def test_what_would_blame_or_acquit_everybody_is_refused(tmp_path, python, environment, says):
     environment = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, *python, "-P", "-m", "scutch", "run", "--requirement",
-         "metadata/box-axes/needs-partition-name"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            *python,
+            "-P",
+            "-m",
+            "scutch",
+            "run",
+            "--requirement",
+            "metadata/box-axes/needs-partition-name",
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert says in done.stdout + done.stderr
     assert list(Path(tmp_path).iterdir()) == []
@@ -237,11 +251,27 @@ def test_laws_are_left_where_python_keeps_no_columns(tmp_path):
     environment |= {"PYTHONPYCACHEPREFIX": str(tmp_path / "cache"), "PYTHONNODEBUGRANGES": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "scutch", "run", "--profile", "quick", "-p",
-         "no:cacheprovider", "--requirement", "metadata/box-trees/other-structure-is-refused",
-         "--requirement", "metadata/box-axes/wrong-name-is-refused"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "scutch",
+            "run",
+            "--profile",
+            "quick",
+            "-p",
+            "no:cacheprovider",
+            "--requirement",
+            "metadata/box-trees/other-structure-is-refused",
+            "--requirement",
+            "metadata/box-axes/wrong-name-is-refused",
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -253,9 +283,12 @@ def test_a_box_is_not_judged_without_assertions():
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-O", "-c", text], env=environment, capture_output=True, text=True,
+        [sys.executable, "-O", "-c", text],
+        env=environment,
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.stdout.startswith("python -O: assertions are dropped"), done.stderr
 
 
@@ -325,10 +358,10 @@ FEWER = "tuple(set(vars(meta)) - {'Partitioned'})"
 CHANGES = {
     "a name less": f"implementation = judged(None if first else {FEWER})\n",
     "a capability less": "implementation = judged(boxes=Boxes) if first else "
-        "Implementation('mine', '1', logical=None, nnx=nnx)\n",
+    "Implementation('mine', '1', logical=None, nnx=nnx)\n",
     "devices": "import jax\nif not first: jax.config.update('jax_num_cpu_devices', 1)\n"
-        "implementation = judged()\n",
-}  # fmt: skip
+    "implementation = judged()\n",
+}
 """Last lines of an adapter that differs from its first import when laws are tried."""
 
 SAME = {

@@ -19,9 +19,12 @@ def test_a_requirement_with_few_inputs_says_why():
     for law in suite.laws():
         drawn = []
         hypothesis_parts.search(
-            law.function, drawn.append, fixtures=dict.fromkeys(law.fixtures), seed=0,
+            law.function,
+            drawn.append,
+            fixtures=dict.fromkeys(law.fixtures),
+            seed=0,
             examples=round(DRAWN / getattr(law.function, "scutch_share", 1.0)),
-        )  # fmt: skip
+        )
         number = len({call_text(law.name, inputs) for inputs in drawn})
         different[law.requirement] += number
         if hasattr(law.function, "scutch_few"):

@@ -89,9 +89,19 @@ def test_an_interrupted_run_ends_with_a_report_and_nothing_else(
     (tmp_path / "work" / "mine.py").write_text(ADAPTER)
     asked = [f"--requirement={each}" for each in (QUICK, ROOT_CAUSE, CONSEQUENCE)]
     command = (
-        "scutch", "run", "-p", "no:cacheprovider", "--implementation", f"mine.py:{attribute}",
-        "--profile", "quick", "--report", "report.json", *asked, *options,
-    )  # fmt: skip
+        "scutch",
+        "run",
+        "-p",
+        "no:cacheprovider",
+        "--implementation",
+        f"mine.py:{attribute}",
+        "--profile",
+        "quick",
+        "--report",
+        "report.json",
+        *asked,
+        *options,
+    )
     output = tmp_path / "output"
     begin(warm, command, tmp_path / "work", output, {"TMPDIR": str(tmp_path / "temporary")})
     hanging = awaited((tmp_path / "work" / "hanging").exists, 50)

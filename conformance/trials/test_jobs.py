@@ -41,9 +41,14 @@ def judged(*arguments, folder, **environment):
     report = folder / "report.json"
     done = subprocess.run(
         [sys.executable, "-m", "scutch", "run", "--report", str(report), *arguments],
-        env={**os.environ, **environment}, cwd=folder, check=False, timeout=170,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True,
-    )  # fmt: skip
+        env={**os.environ, **environment},
+        cwd=folder,
+        check=False,
+        timeout=170,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
     assert report.exists(), done.stdout + done.stderr
     rows = json.loads(report.read_text())["requirements"]
     return done.returncode, {row["id"]: row for row in rows}
@@ -83,9 +88,15 @@ def test_a_lost_process_costs_its_law_only(tmp_path, loss, verdict, said):
     ]
     started = time.monotonic()
     code, rows = judged(
-        *chosen, "--implementation", str(adapter), "--examples", "2", "--law-timeout", "60",
+        *chosen,
+        "--implementation",
+        str(adapter),
+        "--examples",
+        "2",
+        "--law-timeout",
+        "60",
         folder=tmp_path,
-    )  # fmt: skip
+    )
     assert time.monotonic() - started < 120
     assert (
         rows["processes/shardings/logical-constraint-places-across-processes"]["verdict"] == verdict
@@ -163,21 +174,35 @@ def test_under_a_launcher_every_process_runs_the_command_and_the_first_reports(t
         "2",
     ]
     slurm = {
-        "SLURM_JOB_ID": str(10_000 + os.getpid() % 4_000), "SLURM_NTASKS": "2",
-        "SLURM_STEP_NODELIST": "localhost", "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_STEP_LAUNCHER_PORT": "0", "SLURM_JOB_NUM_NODES": "1",
+        "SLURM_JOB_ID": str(10_000 + os.getpid() % 4_000),
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_STEP_LAUNCHER_PORT": "0",
+        "SLURM_JOB_NUM_NODES": "1",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
-    }  # fmt: skip
+    }
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "scutch", "run", "--launched", *chosen,
-             "--report", str(tmp_path / f"{rank}.json")],
+            [
+                sys.executable,
+                "-m",
+                "scutch",
+                "run",
+                "--launched",
+                *chosen,
+                "--report",
+                str(tmp_path / f"{rank}.json"),
+            ],
             env={**os.environ, **slurm, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
-            cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True,
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
         )
         for rank in range(2)
-    ]  # fmt: skip
+    ]
     said = [process.communicate(timeout=150)[0] for process in started]
     assert [process.returncode for process in started] == [0, 0], said
     rows = json.loads((tmp_path / "0.json").read_text())["requirements"]
@@ -188,9 +213,14 @@ def test_under_a_launcher_every_process_runs_the_command_and_the_first_reports(t
 
 def test_a_judge_that_nothing_launched_says_what_to_do(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "scutch", "run", "--launched"], cwd=tmp_path, check=False,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100,
-    )  # fmt: skip
+        [sys.executable, "-m", "scutch", "run", "--launched"],
+        cwd=tmp_path,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
     assert done.returncode == 2
     assert "found no job; expected this command to be started in each process" in (
         done.stdout + done.stderr

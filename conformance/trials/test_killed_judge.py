@@ -93,12 +93,26 @@ def test_a_killed_judge_leaves_no_process(tmp_path, attribute, requirements, opt
     mark = str(uuid.uuid4())
     (tmp_path / "hanging.py").write_text(ADAPTER)
     judge = subprocess.Popen(
-        [sys.executable, "-P", "-m", "scutch", "run", "-p", "no:cacheprovider", *options,
-         "--implementation", f"hanging.py:{attribute}", "--profile", "quick",
-         *(f"--requirement={each}" for each in requirements)],
-        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "scutch",
+            "run",
+            "-p",
+            "no:cacheprovider",
+            *options,
+            "--implementation",
+            f"hanging.py:{attribute}",
+            "--profile",
+            "quick",
+            *(f"--requirement={each}" for each in requirements),
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         env={**os.environ, MARK: mark, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )  # fmt: skip
+    )
     at_once = 1 if len(requirements) == 1 and attribute == "implementation" else 2
     hanging = awaited(lambda: len(list(tmp_path.glob("hanging-*"))) >= at_once, 90)
     # The judge and a keeper; who hangs, and the two processes that each of these has started.

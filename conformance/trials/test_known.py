@@ -261,24 +261,41 @@ def flax_report(tmp_path):
 
     def outcome(identifier, given):
         return {
-            "id": identifier, "level": "must", "title": "t", "verdict": "failed", "needs": [],
-            "blocked_by": [], "tests": ["test_x"], "examples": 0, "seconds": 0.1, "reason": "r",
-            "upstream": None, "replay": None,
-            "counterexample": {"test": "test_x", "input": given, "error": "TypeError: no",
-                               "way": WAY},
-        }  # fmt: skip
+            "id": identifier,
+            "level": "must",
+            "title": "t",
+            "verdict": "failed",
+            "needs": [],
+            "blocked_by": [],
+            "tests": ["test_x"],
+            "examples": 0,
+            "seconds": 0.1,
+            "reason": "r",
+            "upstream": None,
+            "replay": None,
+            "counterexample": {
+                "test": "test_x",
+                "input": given,
+                "error": "TypeError: no",
+                "way": WAY,
+            },
+        }
 
     path = tmp_path / "report.json"
     document = {
-        "schema": "scutch-report/1", "suite": {"name": "scutch", "version": "0.1.0"},
+        "schema": "scutch-report/1",
+        "suite": {"name": "scutch", "version": "0.1.0"},
         "implementation": {"name": "flax", "version": "0.12.8"},
         "environment": {"jax": "1", "python": "3", "platform": "cpu", "devices": 8},
-        "profile": "quick", "seed": 0, "level": "must",
+        "profile": "quick",
+        "seed": 0,
+        "level": "must",
         "requirements": [
-            outcome("metadata/box-axes/removing-undoes-adding", ""), outcome(COMMUTE, WITNESS)
+            outcome("metadata/box-axes/removing-undoes-adding", ""),
+            outcome(COMMUTE, WITNESS),
         ],
         "complete": True,
-    }  # fmt: skip
+    }
     path.write_text(json.dumps(document))
     return str(path)
 

@@ -149,9 +149,11 @@ def trusted(broken: Trial, needed: Sequence[Trial]) -> Trial:
 
 def test_every_requirement_has_a_law_and_a_liar():
     lied_about = {
-        identifier for liar in liars() for each in liar.breaks
+        identifier
+        for liar in liars()
+        for each in liar.breaks
         for identifier in ((each, logical(each)) if liar.name in SHARED else (each,))
-    }  # fmt: skip
+    }
     assert set(ROWS) == {law.requirement for law in LAWS} == lied_about
 
 

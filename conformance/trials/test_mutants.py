@@ -84,8 +84,9 @@ def test_a_fault_says_where_it_is_and_what_it_changes():
     (fault,) = faults_in("class C:\n    def f(self):\n        return self.x\n", "file.py")
     assert (fault.place, fault.line, fault.in_function) == ("file.py:C.f", 3, True)
     assert fault.changed_lines("class C:\n    def f(self):\n        return self.x\n") == (
-        "return self.x", "return None",
-    )  # fmt: skip
+        "return self.x",
+        "return None",
+    )
 
 
 def test_a_default_is_seen_by_who_calls_the_function():
@@ -257,9 +258,13 @@ def test_faults_are_found_by_laws_that_fail_and_the_command_goes_on_where_it_sto
     def outcomes(*options, results="adapter.py"):
         paths = os.pathsep.join(["", str(tmp_path), *filter(None, sys.path)])
         done = subprocess.run(
-            [sys.executable, "-c", COMMAND, "--examples", "20", *options], cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-c", COMMAND, "--examples", "20", *options],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 1, done.stdout + done.stderr
         lines = (tmp_path / "results" / f"{results}.jsonl").read_text().splitlines()
         return done.stdout, [json.loads(line) for line in lines]
@@ -306,8 +311,10 @@ def test_the_portfolio_begins_with_what_adds_most_per_second():
     order = portfolio.chosen(costs, found)
     # Three faults a second, then half a function's tenth, then two faults that are found again.
     assert [(one.requirement, one.examples) for one in order] == [
-        (SECOND, 6), (FIRST, 10), (THIRD, 6),
-    ]  # fmt: skip
+        (SECOND, 6),
+        (FIRST, 10),
+        (THIRD, 6),
+    ]
 
 
 def test_a_law_that_convicts_counts_for_its_requirement():

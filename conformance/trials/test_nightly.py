@@ -147,10 +147,12 @@ def outcome(state):
 def site(state):
     """The files of a site, and the texts of its pages without numbers."""
     return {
-        str(path.relative_to(state / "site")):
-        re.sub(r"[\d.]+", "#", path.read_text("utf-8")) if path.suffix == ".html" else ""
-        for path in (state / "site").rglob("*") if path.is_file()
-    }  # fmt: skip
+        str(path.relative_to(state / "site")): re.sub(r"[\d.]+", "#", path.read_text("utf-8"))
+        if path.suffix == ".html"
+        else ""
+        for path in (state / "site").rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.nightly

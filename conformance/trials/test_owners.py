@@ -210,9 +210,11 @@ def of_float32(value, names):
 @pytest.mark.parametrize("make", [numberless, of_float32])
 def test_a_maker_may_refuse_values(make):
     judgment = scutch.judge_box(
-        Quantized, make=make, implementation=implementation,
+        Quantized,
+        make=make,
+        implementation=implementation,
         requirements=["metadata/box-values", "metadata/box-nodes"],
-    )  # fmt: skip
+    )
     assert "metadata/box-values/unbox-returns-same-object" in {
         ruling.requirement.id for ruling in judgment.rulings
     }
@@ -221,9 +223,10 @@ def test_a_maker_may_refuse_values(make):
 def test_a_class_of_which_no_law_can_make_a_box_is_refused():
     with pytest.raises(scutch.SetupError, match="no box could be made for any law"):
         scutch.judge_box(
-            Shy, implementation=implementation,
+            Shy,
+            implementation=implementation,
             requirements=["metadata/box-axes/removing-undoes-adding"],
-        )  # fmt: skip
+        )
 
 
 def test_a_class_of_tests_has_an_item_for_each_requirement(tmp_path):
@@ -239,8 +242,20 @@ def test_a_class_of_tests_has_an_item_for_each_requirement(tmp_path):
     )
     report = tmp_path / "report.xml"
     chosen = "replacing-keeps-metadata or removing-undoes-adding or names-become-the-spec"
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", tmp_path,
-               f"--junitxml={report}", "-k", chosen, tmp_path / "test_boxes.py"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        tmp_path,
+        f"--junitxml={report}",
+        "-k",
+        chosen,
+        tmp_path / "test_boxes.py",
+    ]
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)

@@ -80,9 +80,13 @@ def test_an_installed_wheel_judges(installed, tmp_path):
 
 def test_a_judge_without_what_is_judged_says_what_to_install(installed, tmp_path):
     done = subprocess.run(
-        [installed / "scutch", "run", "--implementation", "flax"], cwd=tmp_path, env=ALONE,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [installed / "scutch", "run", "--implementation", "flax"],
+        cwd=tmp_path,
+        env=ALONE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert "expected it beside scutch: pip install flax, or uvx --with flax" in done.stderr
 
@@ -115,9 +119,13 @@ def test_a_module_of_the_users_that_is_called_scutch_is_no_verdict(installed, tm
     if theirs == "scutch/other.py":
         return  # which Python imports only where no package has that name
     done = subprocess.run(
-        command, env={**ALONE, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        command,
+        env={**ALONE, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"scutch: Python finds {tmp_path / theirs} under the name scutch")
     assert len(done.stderr.splitlines()) == 1
@@ -142,9 +150,13 @@ def test_a_module_with_the_name_of_a_package_is_no_verdict(installed, tmp_path, 
     path.parent.mkdir(exist_ok=True)
     path.write_text("raise SystemExit(0)\n")
     done = subprocess.run(
-        [installed / "scutch", *words], env={**ALONE, "PYTHONPATH": str(tmp_path)}, cwd=tmp_path,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [installed / "scutch", *words],
+        env={**ALONE, "PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (2, "")
     name = path.relative_to(tmp_path).parts[0].removesuffix(".py")
     assert done.stderr.startswith(f"scutch: Python finds {path} under the name {name}, and not")
@@ -160,9 +172,13 @@ def test_whoever_needs_a_package_names_the_module_in_its_place(tmp_path, command
     (tmp_path / "hypothesis.py").write_text("raise SystemExit(0)\n")
     path = os.pathsep.join(map(str, (tmp_path, ROOT / "conformance", ROOT / "reference")))
     done = subprocess.run(
-        [sys.executable, *command], env={**ALONE, "PYTHONPATH": path}, cwd=tmp_path,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [sys.executable, *command],
+        env={**ALONE, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == code
     assert f"Python finds {tmp_path / 'hypothesis.py'} under the name hypothesis" in done.stderr
 
@@ -170,9 +186,13 @@ def test_whoever_needs_a_package_names_the_module_in_its_place(tmp_path, command
 @pytest.mark.parametrize("word", ["-n2", "--numprocesses=2", "--dist=load"])
 def test_workers_without_xdist_are_refused_with_what_to_install(installed, tmp_path, word):
     done = subprocess.run(
-        [installed / "scutch", "run", "--requirement", "BOX-5", word], cwd=tmp_path, env=ALONE,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [installed / "scutch", "run", "--requirement", "BOX-5", word],
+        cwd=tmp_path,
+        env=ALONE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     message = f'scutch: {word} needs pytest-xdist: pip install "scutch[report]"\n'
     assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
@@ -320,9 +340,11 @@ def test_a_python_that_cannot_be_used_is_refused_with_what_to_do(tmp_path, scrip
         (tmp_path / name).symlink_to(shutil.which(name))
     done = subprocess.run(
         [tmp_path / "sh", ROOT / "ci" / "environment"],
-        env={"PATH": str(tmp_path), "PYTHON": "python3.12"}, capture_output=True, text=True,
+        env={"PATH": str(tmp_path), "PYTHON": "python3.12"},
+        capture_output=True,
+        text=True,
         check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.endswith("; set PYTHON to a name or a path of Python 3.11, 3.12 or 3.13\n")

@@ -226,9 +226,12 @@ def test_an_option_stands_before_the_function_that_lacks_it():
 
 def test_the_adapter_of_a_copy_says_which_options_it_lacks():
     found = scutch.flax_shaped(
-        "copy", version="1", package="flax",
-        claims=["transforms.jit"], lacks=["transforms.jit.static_argnums"],
-    )  # fmt: skip
+        "copy",
+        version="1",
+        package="flax",
+        claims=["transforms.jit"],
+        lacks=["transforms.jit.static_argnums"],
+    )
     assert found.offers == ("nnx: ", "transforms: jit without jit.static_argnums")
     assert found.plain().offers == found.offers
 
@@ -291,8 +294,11 @@ def test_no_adapter_is_written_for_a_package_without_a_name_of_the_standard(libr
     (library / "my_rules.py").write_text("def resolve(names):\n    return names\n")
     done = subprocess.run(
         [sys.executable, "-m", "scutch", "new-adapter", "my_rules"],
-        cwd=library, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=library,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert "scutch: new-adapter: my_rules has no name of the standard, such as" in done.stderr
 
@@ -301,8 +307,11 @@ def test_the_command_prints_it_and_the_run_takes_it(library):
     def run(*words):
         return subprocess.run(
             [sys.executable, "-m", "scutch", *words],
-            cwd=library, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            cwd=library,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     done = run("new-adapter", "my_rules")
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,9 +10,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROOMS = (
-    "reference/scutch_reference", "conformance/scutch", "benchmarks", "ci/scutch_ci",
-    "conformance/trials", "reference/tests", "README.md", "CONTRIBUTING.md",
-)  # fmt: skip
+    "reference/scutch_reference",
+    "conformance/scutch",
+    "benchmarks",
+    "ci/scutch_ci",
+    "conformance/trials",
+    "reference/tests",
+    "README.md",
+    "CONTRIBUTING.md",
+)
 MOST = 1.5
 """How often the word may stand in 1,000 words; it is 0.2 to 0.4 in Equinox and Penzai."""
 RIDDLES = re.compile(r"\b(what|that of|those of|comes of it)\b", re.IGNORECASE)

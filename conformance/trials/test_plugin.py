@@ -37,9 +37,15 @@ def judge(tmp_path, command):
 def _execute(command, **options):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240,
-        check=False, **options,
-    )  # fmt: skip
+        command,
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        **options,
+    )
 
 
 def _read(path):
@@ -255,8 +261,17 @@ def test_a_law_that_is_broken_before_its_time_is_over_keeps_its_counterexample(j
 
 
 def test_a_run_that_is_cut_short_says_so(judge):
-    code, text, report = judge("--implementation", "flax", "--known", "none", "-x",
-                               "--requirement", "BOX-11", "--requirement", "BOX-9b")  # fmt: skip
+    code, text, report = judge(
+        "--implementation",
+        "flax",
+        "--known",
+        "none",
+        "-x",
+        "--requirement",
+        "BOX-11",
+        "--requirement",
+        "BOX-9b",
+    )
     assert code == 1
     assert report["complete"] is False
     assert "cut short" in text
@@ -410,9 +425,22 @@ def test_an_input_that_never_came_up_leaves_a_requirement_untested(judge, tmp_pa
         "    assert number == number\n"
     )
     done = _execute(
-        [sys.executable, "-m", "pytest", str(law), "-q", "-c", str(ROOT / "pyproject.toml"),
-         "-p", "scutch.plugin", "--requirement", "BOX-7", "--report", str(tmp_path / "r.json")],
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            str(law),
+            "-q",
+            "-c",
+            str(ROOT / "pyproject.toml"),
+            "-p",
+            "scutch.plugin",
+            "--requirement",
+            "BOX-7",
+            "--report",
+            str(tmp_path / "r.json"),
+        ],
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert _verdicts(_read(tmp_path / "r.json")) == {
         "metadata/box-axes/beyond-rank-pads": "untested"
@@ -432,17 +460,28 @@ def test_the_same_seed_gives_the_same_counterexample(judge):
         "--known",
         "none",
     )
-    inputs = {judge(*options, "--seed", "5")[2]["requirements"][0]["counterexample"]["input"]
-              for _ in range(2)}  # fmt: skip
+    inputs = {
+        judge(*options, "--seed", "5")[2]["requirements"][0]["counterexample"]["input"]
+        for _ in range(2)
+    }
     assert len(inputs) == 1
 
 
 def test_other_tests_are_left_alone(tmp_path):
     (tmp_path / "test_theirs.py").write_text("def test_theirs():\n    assert True\n")
     done = _execute(
-        [sys.executable, "-m", "pytest", str(tmp_path), "-q", "-c", str(ROOT / "pyproject.toml"),
-         "-p", "scutch.plugin"],
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            str(tmp_path),
+            "-q",
+            "-c",
+            str(ROOT / "pyproject.toml"),
+            "-p",
+            "scutch.plugin",
+        ],
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "conformance of" not in done.stdout
     assert "1 passed" in done.stdout

@@ -23,10 +23,18 @@ def judge(command):
     def run(folder, *options, examples=15):
         report = folder / "report.json"
         code, printed = command(
-            ROOT, "pytest", "conformance", "-q", "-p", "no:cacheprovider", *OPTIONS,
-            f"--resume={folder / 'trials'}", f"--report={report}", f"--examples={examples}",
+            ROOT,
+            "pytest",
+            "conformance",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *OPTIONS,
+            f"--resume={folder / 'trials'}",
+            f"--report={report}",
+            f"--examples={examples}",
             *options,
-        )  # fmt: skip
+        )
         return code, printed, json.loads(report.read_text()) if report.exists() else None
 
     return run

@@ -9,10 +9,19 @@ from trials.commits import some_in_a_commit
 from trials.pieces import PIECES
 
 IN_A_COMMIT = (
-    "t5x", "maxtext-sharding", "haliax-mapping", "memoised-rules", "equinox-partition",
-    "treex-filters", "equinox-filter_grad", "jax-itself", "python-deepcopy", "qwix-unbox",
-    "traverse_util-converter", "asarray-first",
-)  # fmt: skip
+    "t5x",
+    "maxtext-sharding",
+    "haliax-mapping",
+    "memoised-rules",
+    "equinox-partition",
+    "treex-filters",
+    "equinox-filter_grad",
+    "jax-itself",
+    "python-deepcopy",
+    "qwix-unbox",
+    "traverse_util-converter",
+    "asarray-first",
+)
 """Some of each part: rules and constraints, states and filters, lifts, and the bridge."""
 
 

@@ -35,9 +35,15 @@ def run(command, folder):
     environment = {**os.environ, "PATH": path, "COLUMNS": "120"}
     environment.pop("SCUTCH_COMMAND", None)
     return subprocess.run(
-        command, shell=True, cwd=folder, env=environment, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        command,
+        shell=True,
+        cwd=folder,
+        env=environment,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 @pytest.mark.parametrize("text", [text for title, text in blocks("python") if not title])

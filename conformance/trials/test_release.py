@@ -92,9 +92,12 @@ def test_a_version_that_is_none_or_not_newer_is_refused(tree, version):
 )
 def test_a_wrong_set_up_is_refused_with_a_sentence(options, says):
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "scutch_ci.release", *options], cwd=ROOT, check=False,
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-P", "-m", "scutch_ci.release", *options],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, says in done.stderr) == (2, True), done.stderr
 
 

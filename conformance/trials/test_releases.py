@@ -139,10 +139,26 @@ def test_a_finding_says_what_was_seen_and_not_what_is_known():
 
 
 def test_each_change_is_in_its_group():
-    old = record("1", BOX_1="passed", BOX_5=failed(CALL), BOX_6="unclaimed", BOX_7="passed",
-                 BOX_10="untested", BOX_3=failed(CALL), BOX_22="passed")  # fmt: skip
-    new = record("2", BOX_1=failed(CALL), BOX_5="passed", BOX_6="passed", BOX_7="unclaimed",
-                 BOX_10=failed(CALL), BOX_3=failed(OTHER), BOX_22="passed")  # fmt: skip
+    old = record(
+        "1",
+        BOX_1="passed",
+        BOX_5=failed(CALL),
+        BOX_6="unclaimed",
+        BOX_7="passed",
+        BOX_10="untested",
+        BOX_3=failed(CALL),
+        BOX_22="passed",
+    )
+    new = record(
+        "2",
+        BOX_1=failed(CALL),
+        BOX_5="passed",
+        BOX_6="passed",
+        BOX_7="unclaimed",
+        BOX_10=failed(CALL),
+        BOX_3=failed(OTHER),
+        BOX_22="passed",
+    )
     upgrade = changes.compare(old, new)
     kinds = {each.requirement: each.kind for each in upgrade.changes}
     assert list(kinds.items()) == [
@@ -218,15 +234,26 @@ def test_what_is_not_recorded_is_refused(capsys, recorded):
 
 
 def test_a_run_is_compared_with_a_recorded_release(tmp_path):
-    words = ["--implementation", "reference", "--requirement", "BOX-9b", "--profile", "quick",
-             "-p", "no:cacheprovider"]  # fmt: skip
+    words = [
+        "--implementation",
+        "reference",
+        "--requirement",
+        "BOX-9b",
+        "--profile",
+        "quick",
+        "-p",
+        "no:cacheprovider",
+    ]
 
     def run(against):
         return subprocess.run(
             [sys.executable, "-P", "-m", "scutch", "run", *words, "--against", against],
-            cwd=tmp_path, capture_output=True, text=True, check=False,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
+        )
 
     done = run("flax==0.12.12")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -293,8 +320,16 @@ def test_a_release_is_judged_recorded_and_cross_examined(tmp_path, monkeypatch, 
     records = tmp_path / "records"
     records.mkdir()
     (records / made_up.file).write_text(made_up.to_text())
-    options = ["--environments", str(tmp_path / "env"), "--records", str(records),
-               "--requirement", UNDOES, "--examples", "3"]  # fmt: skip
+    options = [
+        "--environments",
+        str(tmp_path / "env"),
+        "--records",
+        str(records),
+        "--requirement",
+        UNDOES,
+        "--examples",
+        "3",
+    ]
     assert matrix.main([f"flax-{release}", *options]) == 0
     printed = capsys.readouterr().out
     assert f"1/1    flax-{release}" in printed
@@ -383,10 +418,17 @@ def test_what_was_found_is_kept_when_the_run_ends_and_not_before(tmp_path, monke
 
 
 def test_what_a_call_breaks_is_added_to_the_record():
-    called = [known.Known("mine", UNDOES, "", "", CALL, None, ""),
-              known.Known("mine", PADS, "", "", OTHER, None, "")]  # fmt: skip
-    broke = Trial("test_a_box", UNDOES, "passed", broke=True,
-                  counterexample=Counterexample("test_a_box", CALL, "AssertionError"))  # fmt: skip
+    called = [
+        known.Known("mine", UNDOES, "", "", CALL, None, ""),
+        known.Known("mine", PADS, "", "", OTHER, None, ""),
+    ]
+    broke = Trial(
+        "test_a_box",
+        UNDOES,
+        "passed",
+        broke=True,
+        counterexample=Counterexample("test_a_box", CALL, "AssertionError"),
+    )
     held = Trial("test_another", PADS, "passed", examples=1)
     before = record("1", BOX_5="passed", BOX_7="passed")
     after = matrix.crossed(before, called, [broke, held])
@@ -401,8 +443,9 @@ def test_a_call_that_breaks_a_law_in_another_way_than_the_gravest_does_not_hold(
         Counterexample("test_a_box", call, "AssertionError", way)
         for call, way in (("test_a_box(0)", "one"), (CALL, "another"))
     )
-    trial = Trial("test_a_box", UNDOES, "failed", expected=CALL,
-                  counterexample=gravest, also=(other,))  # fmt: skip
+    trial = Trial(
+        "test_a_box", UNDOES, "failed", expected=CALL, counterexample=gravest, also=(other,)
+    )
     called = [known.Known("mine", UNDOES, "", "", CALL, None, "")]
     after = matrix.crossed(record("1", BOX_5=failed("test_a_box(0)")), called, [trial])
     calls = [each.input for each in after.requirements[UNDOES].broken]
@@ -421,9 +464,13 @@ reason = "written by people"
 witness = """{CALL}"""
 '''
     (tmp_path / "mine.toml").write_text(entries)
-    found = [record("1", BOX_5=failed(CALL)), record("2", BOX_5="passed"),
-             record("3", BOX_5="unclaimed"), record("4", BOX_5=failed(CALL, OTHER)),
-             record("5", BOX_5="passed")]  # fmt: skip
+    found = [
+        record("1", BOX_5=failed(CALL)),
+        record("2", BOX_5="passed"),
+        record("3", BOX_5="unclaimed"),
+        record("4", BOX_5=failed(CALL, OTHER)),
+        record("5", BOX_5="passed"),
+    ]
     assert known_ranges.update(found, tmp_path) == 0
     text = (tmp_path / "mine.toml").read_text()
     assert text.startswith("# kept")

@@ -156,10 +156,20 @@ def test_the_program_of_an_entry_is_tried_before_it_counts(monkeypatch):
 def test_a_law_about_python_without_assertions_is_searched_too(fork):
     (fork / "forked" / "core" / "meta.py").write_text(HONEST + ASSERTING)
     done = subprocess.run(
-        [sys.executable, "-m", "scutch", "reproduce", "--implementation", "adapter.py",
-         "metadata/box-axes/removal-works-without-assertions"],
-        cwd=fork, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "scutch",
+            "reproduce",
+            "--implementation",
+            "adapter.py",
+            "metadata/box-axes/removal-works-without-assertions",
+        ],
+        cwd=fork,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "'-O', __file__" in done.stdout
     assert run(done.stdout, fork).returncode == 1

@@ -48,7 +48,8 @@ FLATTENED = "return (self.payload,), (self.names, self.scale)"
 
 BUGS = {
     "the name is appended": Change(
-        ADDED, 'names = (*self.names, params["partition_name"])',
+        ADDED,
+        'names = (*self.names, params["partition_name"])',
         ("metadata/box-axes/adding-names-the-axis", "metadata/box-axes/adding-undoes-removing"),
     ),
     "no name is added": Change(
@@ -65,26 +66,31 @@ BUGS = {
         ("metadata/box-values/axes-keep-the-value",),
     ),
     "an added axis resets the scale": Change(
-        RENAMED, "return Scaled(self.payload, names)",
+        RENAMED,
+        "return Scaled(self.payload, names)",
         ("metadata/box-axes/removing-undoes-adding",),
     ),
     "a removed axis leaves its name": Change(
         REMOVED, "return self", ("metadata/box-axes/removing-takes-the-name",)
     ),
     "a new value resets the scale": Change(
-        REPLACED, "return Scaled(val, self.names)",
+        REPLACED,
+        "return Scaled(val, self.names)",
         ("metadata/box-values/replacing-keeps-metadata",),
     ),
     "a new value changes the box": Change(
-        REPLACED, 'return object.__setattr__(self, "payload", val) or self',
+        REPLACED,
+        'return object.__setattr__(self, "payload", val) or self',
         ("metadata/box-values/inputs-stay-unchanged",),
     ),
     "flattening loses the scale": Change(
-        FLATTENED, "return (self.payload,), (self.names,)",
+        FLATTENED,
+        "return (self.payload,), (self.names,)",
         ("metadata/box-nodes/unflattening-restores-the-box",),
     ),
     "the scale is a leaf": Change(
-        FLATTENED, "return (self.payload, self.names, self.scale), ()",
+        FLATTENED,
+        "return (self.payload, self.names, self.scale), ()",
         ("metadata/box-nodes/leaves-are-the-value",),
     ),
     "unflattening makes arrays": Change(
@@ -96,10 +102,11 @@ BUGS = {
         ),
     ),
     "inner boxes are unboxed too": Change(
-        "return self.payload\n", "return meta.unbox(self.payload)\n",
+        "return self.payload\n",
+        "return meta.unbox(self.payload)\n",
         ("metadata/box-values/unbox-returns-same-object",),
     ),
-}  # fmt: skip
+}
 
 NO_BUGS = {
     "as it is": Change(ADDED, ADDED),

@@ -81,9 +81,19 @@ def divided(scutch, tmp_path_factory):
     asked = ("--requirement", "BOX-5", "--requirement", "BOX-6", "--requirement", "BOX-8")
     for name, options in {"whole": (), "1": ("--shard", "1/2"), "2": ("--shard", "2/2")}.items():
         code, printed = scutch(
-            "run", "--implementation", str(folder / "liar.py"), "-q", "-p", "no:cacheprovider",
-            "--examples", "8", *asked, "--report", str(folder / f"{name}.json"), *options,
-        )  # fmt: skip
+            "run",
+            "--implementation",
+            str(folder / "liar.py"),
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--examples",
+            "8",
+            *asked,
+            "--report",
+            str(folder / f"{name}.json"),
+            *options,
+        )
         assert code in (0, 1), printed
         (folder / f"{name}.txt").write_text(printed)
     return folder

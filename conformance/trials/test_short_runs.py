@@ -178,7 +178,7 @@ def commit():
         ("def look(self):", "@property\n    def look(self):", ["rules.py:Rules.look"], [], []),
         ("def look(self):", "def see(self):", [], ["rules.py"], []),
     ],
-)  # fmt: skip
+)
 def test_changes_are_told_by_function(repository, old, new, functions, files, statements):
     (repository / "rules.py").write_text(BEFORE.replace(old, new, 1))
     assert changed.changed("HEAD", changed.files()) == changed.Changes(
@@ -253,9 +253,17 @@ def test_only_what_calls_a_changed_function_is_judged_again(scutch, repository):
     (repository / "mine.py").write_text(MINE)
     commit()
     command = (
-        "run", "--implementation", "adapter.py", "--requirement", RULES, "--profile", "quick",
-        "--changed", "HEAD", "--no-cache",
-    )  # fmt: skip
+        "run",
+        "--implementation",
+        "adapter.py",
+        "--requirement",
+        RULES,
+        "--profile",
+        "quick",
+        "--changed",
+        "HEAD",
+        "--no-cache",
+    )
     printed, code = scutch(repository, *command)
     assert code == 0, printed
     assert "have not held yet in a run with --changed" in printed
@@ -287,10 +295,19 @@ def test_a_requirement_that_is_not_claimed_is_not_judged_again(scutch, repositor
     (repository / "mine.py").write_text(MINE)
     commit()
     command = (
-        "run", "--implementation", "adapter.py", "--requirement", f"{RULES}/one-entry-per-name",
-        "--requirement", "processes/shardings/logical-constraint-places-across-processes",
-        "--profile", "quick", "--changed", "HEAD", "--no-cache",
-    )  # fmt: skip
+        "run",
+        "--implementation",
+        "adapter.py",
+        "--requirement",
+        f"{RULES}/one-entry-per-name",
+        "--requirement",
+        "processes/shardings/logical-constraint-places-across-processes",
+        "--profile",
+        "quick",
+        "--changed",
+        "HEAD",
+        "--no-cache",
+    )
     printed, code = scutch(repository, *command)
     assert (code, "unclaimed" in printed) == (0, True), printed
     printed, code = scutch(repository, *command)
@@ -319,8 +336,17 @@ def test_a_run_of_changes_asks_for_all_that_marks_list_and_a_short_one_does_not(
 )
 def test_the_first_line_counts_inputs_and_known_failures(settings, words):
     run = SimpleNamespace(
-        name="fork", version="1", devices=8, platform="cpu", profile="ci", examples=20, seed=0,
-        known=["a", "b"], replay="", chosen=None, is_short="chosen" in settings,
-    )  # fmt: skip
+        name="fork",
+        version="1",
+        devices=8,
+        platform="cpu",
+        profile="ci",
+        examples=20,
+        seed=0,
+        known=["a", "b"],
+        replay="",
+        chosen=None,
+        is_short="chosen" in settings,
+    )
     vars(run).update(settings)
     assert words in terminal.header(run)

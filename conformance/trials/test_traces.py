@@ -99,38 +99,52 @@ ALIKE = {
     "a call in a call": (lambda x: jax.jit(jax.jit(jnp.sin))(x), jnp.sin, X),
     "a function with its own slope": (with_a_slope, jnp.sin, X),
     "an expression written twice": (
-        lambda x: jnp.sin(x) + jnp.sin(x), lambda x: (lambda y: y + y)(jnp.sin(x)), X,
+        lambda x: jnp.sin(x) + jnp.sin(x),
+        lambda x: (lambda y: y + y)(jnp.sin(x)),
+        X,
     ),
     "an unused expression": (lambda x: (jnp.cos(x), x + 1)[1], lambda x: x + 1, X),
     "the order of two expressions": (
-        lambda x: (jnp.sin(x), jnp.cos(x)), lambda x: (jnp.cos(x), jnp.sin(x))[::-1], X,
+        lambda x: (jnp.sin(x), jnp.cos(x)),
+        lambda x: (jnp.cos(x), jnp.sin(x))[::-1],
+        X,
     ),
     "a call in a loop": (
-        looped(lambda c, y: (c + y, c * 2)), looped(jax.jit(lambda c, y: (c + y, c * 2))), X,
+        looped(lambda c, y: (c + y, c * 2)),
+        looped(jax.jit(lambda c, y: (c + y, c * 2))),
+        X,
     ),
     "what a loop carries for nothing": (
         lambda x: lax.scan(lambda c, y: ((c[0] + y, c[1] + 1), y), (0.0, 0), x)[0][0],
-        lambda x: lax.scan(lambda c, y: (c + y, y), 0.0, x)[0], X,
+        lambda x: lax.scan(lambda c, y: (c + y, y), 0.0, x)[0],
+        X,
     ),
     "a call in a mapped function": (
         mapped(lambda x: lax.psum(x, "data"), WHOLE),
-        mapped(jax.jit(lambda x: lax.psum(x, "data")), WHOLE), X,
+        mapped(jax.jit(lambda x: lax.psum(x, "data")), WHOLE),
+        X,
     ),
     "one constant in two arrays": (
-        lambda x: x + np.ones(4, "float32"), lambda x: x + np.ones(4, "float32"), X,
+        lambda x: x + np.ones(4, "float32"),
+        lambda x: x + np.ones(4, "float32"),
+        X,
     ),
     "one sharding of two calls": (
         lambda x: jax.jit(jnp.sin, in_shardings=sharding("data"))(x),
-        lambda x: jax.jit(jnp.sin, in_shardings=sharding("data"))(x), X,
+        lambda x: jax.jit(jnp.sin, in_shardings=sharding("data"))(x),
+        X,
     ),
     "draws of one key": (
         lambda x: x + jax.random.normal(jax.random.key(0), (4,)),
-        lambda x: x + jax.jit(lambda: jax.random.normal(jax.random.key(0), (4,)))(), X,
+        lambda x: x + jax.jit(lambda: jax.random.normal(jax.random.key(0), (4,)))(),
+        X,
     ),
     "gradients of one function": (
-        jax.grad(lambda x: jnp.tanh(x).sum()), jax.jit(jax.grad(lambda x: jnp.tanh(x).sum())), X,
+        jax.grad(lambda x: jnp.tanh(x).sum()),
+        jax.jit(jax.grad(lambda x: jnp.tanh(x).sum())),
+        X,
     ),
-}  # fmt: skip
+}
 """Two functions that are one program, and their argument."""
 
 
@@ -157,14 +171,23 @@ def drawing(*, partitionable):
 
 
 UNLIKE = {
-    "constants": (lambda x: x + np.arange(4.0, dtype="float32"),
-                  lambda x: x + np.arange(4.0, dtype="float32")[::-1].copy(), X),
+    "constants": (
+        lambda x: x + np.arange(4.0, dtype="float32"),
+        lambda x: x + np.arange(4.0, dtype="float32")[::-1].copy(),
+        X,
+    ),
     "literals": (lambda x: x * 2, lambda x: x * 3, X),
     "a literal and another constant": (
-        lambda x: x * np.float32(2), lambda x: x * np.asarray(3, "float32"), X),
+        lambda x: x * np.float32(2),
+        lambda x: x * np.asarray(3, "float32"),
+        X,
+    ),
     "the sign of zero": (lambda x: x * 0.0, lambda x: x * -0.0, X),
     "dtypes of a constant": (
-        lambda x: (x, np.ones(2, "int32")), lambda x: (x, np.ones(2, "int8")), X),
+        lambda x: (x, np.ones(2, "int32")),
+        lambda x: (x, np.ones(2, "int8")),
+        X,
+    ),
     "dtypes of the input": (lambda x: x[:2], lambda x: x[:2], (X, N)),
     "shapes of the input": (lambda x: x[:2], lambda x: x[:2], (X, X[:3])),
     "weak types": (lambda x: (x, jnp.asarray(1.0)), lambda x: (x, jnp.asarray(1.0, "float32")), X),
@@ -174,65 +197,105 @@ UNLIKE = {
     "how keys are drawn from": (drawing(partitionable=True), drawing(partitionable=False), X),
     "draws without a key": (
         twice(lambda x: lax.rng_uniform(0.0, 1.0, (2,))),
-        lambda x: (lambda y: (y, y))(lax.rng_uniform(0.0, 1.0, (2,))), X),
-    "keys": (lambda x: x + jax.random.normal(jax.random.key(0), (4,)),
-             lambda x: x + jax.random.normal(jax.random.key(1), (4,)), X),
+        lambda x: (lambda y: (y, y))(lax.rng_uniform(0.0, 1.0, (2,))),
+        X,
+    ),
+    "keys": (
+        lambda x: x + jax.random.normal(jax.random.key(0), (4,)),
+        lambda x: x + jax.random.normal(jax.random.key(1), (4,)),
+        X,
+    ),
     "another algorithm of keys": (
         lambda x: x + jax.random.normal(jax.random.key(0), (4,)),
-        lambda x: x + jax.random.normal(jax.random.key(0, impl="rbg"), (4,)), X),
+        lambda x: x + jax.random.normal(jax.random.key(0, impl="rbg"), (4,)),
+        X,
+    ),
     "a sharding constraint": (
-        lambda x: lax.with_sharding_constraint(x, sharding("data")), lambda x: x, X),
+        lambda x: lax.with_sharding_constraint(x, sharding("data")),
+        lambda x: x,
+        X,
+    ),
     "two sharding constraints": (
         lambda x: lax.with_sharding_constraint(x, sharding("data")),
-        lambda x: lax.with_sharding_constraint(x, sharding()), X),
+        lambda x: lax.with_sharding_constraint(x, sharding()),
+        X,
+    ),
     "shardings of arguments": (
-        lambda x: jax.jit(jnp.sin, in_shardings=sharding("data"))(x), jax.jit(jnp.sin), X),
+        lambda x: jax.jit(jnp.sin, in_shardings=sharding("data"))(x),
+        jax.jit(jnp.sin),
+        X,
+    ),
     "shardings of results": (
         lambda x: jax.jit(jnp.sin, out_shardings=sharding("data"))(x),
-        lambda x: jax.jit(jnp.sin, out_shardings=sharding())(x), X),
+        lambda x: jax.jit(jnp.sin, out_shardings=sharding())(x),
+        X,
+    ),
     "memory": (
         lambda x: jax.device_put(x, sharding("data", memory_kind="pinned_host")),
-        lambda x: jax.device_put(x, sharding("data", memory_kind="device")), X),
+        lambda x: jax.device_put(x, sharding("data", memory_kind="device")),
+        X,
+    ),
     "donation": (lambda x: jax.jit(jnp.sin, donate_argnums=0)(x), jax.jit(jnp.sin), X),
     "keeping what is unused": (
-        lambda x: jax.jit(jnp.sin, keep_unused=True)(x), jax.jit(jnp.sin), X),
+        lambda x: jax.jit(jnp.sin, keep_unused=True)(x),
+        jax.jit(jnp.sin),
+        X,
+    ),
     "precision": (lambda x: jnp.dot(x, x, precision="highest"), lambda x: jnp.dot(x, x), X),
     "the dtype of sums": (
         lambda x: jnp.dot(x, x, preferred_element_type="float32"),
-        lambda x: jnp.dot(x, x, preferred_element_type="bfloat16").astype("float32"), X),
+        lambda x: jnp.dot(x, x, preferred_element_type="bfloat16").astype("float32"),
+        X,
+    ),
     "operands of a difference": (lambda x: x - jnp.sin(x), lambda x: jnp.sin(x) - x, X),
     "operands of a sum": (lambda x: x + jnp.sin(x), lambda x: jnp.sin(x) + x, X),
     "an effect": (with_effect, lambda x: x + 1, X),
     "an effect in a call": (jax.jit(with_effect), jax.jit(lambda x: x + 1), X),
     "an effect in a loop": (
-        looped(lambda c, y: (c + y, with_effect(y))), looped(lambda c, y: (c + y, y + 1)), X),
-    "an effect twice": (lambda x: (called(seen)(x), called(seen)(x), x)[2],
-                        lambda x: (called(seen)(x), x)[1], X),
+        looped(lambda c, y: (c + y, with_effect(y))),
+        looped(lambda c, y: (c + y, y + 1)),
+        X,
+    ),
+    "an effect twice": (
+        lambda x: (called(seen)(x), called(seen)(x), x)[2],
+        lambda x: (called(seen)(x), x)[1],
+        X,
+    ),
     "the order of effects": (in_order(seen, seen_elsewhere), in_order(seen_elsewhere, seen), X),
     "which function the host calls": (called(seen), called(seen_elsewhere), X),
     "a call to the host twice": (
         twice(lambda x: jax.pure_callback(np.sin, x, x)),
-        lambda x: (lambda y: (y, y))(jax.pure_callback(np.sin, x, x)), X),
+        lambda x: (lambda y: (y, y))(jax.pure_callback(np.sin, x, x)),
+        X,
+    ),
     "the body of a loop": (looped(step(2)), looped(step(3)), X),
     "the direction of a loop": (looped(step(2)), looped(step(2), reverse=True), X),
     "the body of a branch": (
         lambda x: lax.cond(x[0] > 0, jnp.sin, jnp.cos, x),
-        lambda x: lax.cond(x[0] > 0, jnp.cos, jnp.sin, x), X),
+        lambda x: lax.cond(x[0] > 0, jnp.cos, jnp.sin, x),
+        X,
+    ),
     "the end of a loop": (
         lambda x: lax.while_loop(lambda c: c < 3, lambda c: c + 1, 0),
-        lambda x: lax.while_loop(lambda c: c < 4, lambda c: c + 1, 0), X),
-    "specs of a mapped function": (
-        mapped(lambda x: x), mapped(lambda x: x, WHOLE, WHOLE), X),
-    "a collective": (mapped(lambda x: lax.psum(x, "data"), WHOLE),
-                     mapped(lambda x: lax.pmax(x, "data"), WHOLE), X),
+        lambda x: lax.while_loop(lambda c: c < 4, lambda c: c + 1, 0),
+        X,
+    ),
+    "specs of a mapped function": (mapped(lambda x: x), mapped(lambda x: x, WHOLE, WHOLE), X),
+    "a collective": (
+        mapped(lambda x: lax.psum(x, "data"), WHOLE),
+        mapped(lambda x: lax.pmax(x, "data"), WHOLE),
+        X,
+    ),
     "slopes": (jax.grad(lambda x: with_a_slope(x[0])), jax.grad(lambda x: with_another(x[0])), X),
     "what is stored for the slope": (
         jax.grad(lambda x: jax.checkpoint(jnp.sin)(x).sum()),
-        jax.grad(lambda x: jnp.sin(x).sum()), X),
+        jax.grad(lambda x: jnp.sin(x).sum()),
+        X,
+    ),
     "outputs": (lambda x: (x, x + 1), lambda x: (x + 1, x), X),
     "the structure of the results": (lambda x: (x, x), lambda x: [x, x], X),
     "names of results": (lambda x: {"a": x}, lambda x: {"b": x}, X),
-}  # fmt: skip
+}
 """Two functions that are two programs, and their argument; or a tuple of one for each."""
 
 
@@ -265,8 +328,11 @@ def test_a_function_has_one_form_however_often_it_is_traced(case):
 # ---------------------------------------------------------------- forms that drop too much
 
 described, put, constant, parameter = (
-    forms._described, forms._Graph._put, forms._constant, forms._parameter,
-)  # fmt: skip
+    forms._described,
+    forms._Graph._put,
+    forms._constant,
+    forms._parameter,
+)
 SAYS_NOTHING = forms._SAY_NOTHING
 
 
@@ -304,19 +370,24 @@ COARSE = {
     "constants ignored": ("_constant", lambda value: ("constant",), "constants"),
     "literals ignored": ("_literal", lambda literal: ("constant",), "literals"),
     "constants by value": ("_constant", by_value, "the sign of zero"),
-    "devices ignored": ("_constant", lambda v: ("constant", np.asarray(v).tobytes()),
-                        "devices of a constant"),
+    "devices ignored": (
+        "_constant",
+        lambda v: ("constant", np.asarray(v).tobytes()),
+        "devices of a constant",
+    ),
     "an effect merged": ("_is_free", lambda equation: True, "an effect twice"),
     "an effect dropped": ("_Graph.written", as_if_free, "which function the host calls"),
     "effects in any order": ("_Graph.written", as_if_free, "the order of effects"),
     "draws without a key merged": ("NOT_FREE", (), "draws without a key"),
     "a sharding ignored": ("_parameter", without_sharding, "two sharding constraints"),
     "shardings of jit ignored": (
-        "_SAY_NOTHING", ignoring("in_shardings"), "shardings of arguments"),
+        "_SAY_NOTHING",
+        ignoring("in_shardings"),
+        "shardings of arguments",
+    ),
     "weak types ignored": ("_type", lambda aval: aval.strip_weak_type(), "weak types of the input"),
     "donation ignored": ("_SAY_NOTHING", ignoring("donated_invars"), "donation"),
-    "unused arguments ignored": (
-        "_SAY_NOTHING", ignoring("keep_unused"), "keeping what is unused"),
+    "unused arguments ignored": ("_SAY_NOTHING", ignoring("keep_unused"), "keeping what is unused"),
     "parameters ignored": ("_described", without_parameters, "precision"),
     "precision ignored": ("_NAMES", {"dot_general": ("precision",)}, "precision"),
     "the context ignored": ("_CONTEXT", (), "how keys are drawn from"),
@@ -324,9 +395,11 @@ COARSE = {
     "bodies of branches ignored": ("_parameter", without_bodies, "the body of a branch"),
     "operands in any order": ("_Graph._put", in_any_order, "operands of a difference"),
     "functions of the host ignored": (
-        "_Itself.__eq__", lambda one, other: type(one.value) is type(other.value),
-        "which function the host calls"),
-}  # fmt: skip
+        "_Itself.__eq__",
+        lambda one, other: type(one.value) is type(other.value),
+        "which function the host calls",
+    ),
+}
 """An omission, planted where the form is made, and the case of `UNLIKE` that it makes equal."""
 
 

@@ -261,9 +261,12 @@ def test_a_law_is_searched_again_until_it_has_reached_what_it_must(examples, tri
 def test_a_witness_is_tried_first_and_what_breaks_alike_is_passed_over():
     calls = []
     trial = try_law(
-        law_of(small), REFERENCE, examples=5, witness="small(number=9)",
+        law_of(small),
+        REFERENCE,
+        examples=5,
+        witness="small(number=9)",
         journal=calls.append,
-    )  # fmt: skip
+    )
     assert (trial.outcome, trial.broke) == ("failed", True)
     assert calls[0] == trial.expected == trial.counterexample.input
     assert len(calls) > trial.examples + 1
@@ -318,22 +321,26 @@ def test_a_counterexample_says_where_the_implementation_raised(call, place, tmp_
 @pytest.mark.parametrize("known", [(), (LARGE,)], ids=["the way of the witness", "a way"])
 def test_what_breaks_in_another_way_than_is_known_is_a_new_failure(known):
     trial = try_law(
-        law_of(of_two_ways), REFERENCE, examples=200, known=known,
+        law_of(of_two_ways),
+        REFERENCE,
+        examples=200,
+        known=known,
         witness="of_two_ways(number=12)",
-    )  # fmt: skip
+    )
     assert (trial.outcome, trial.broke) == ("failed", False)
-    assert (trial.counterexample.input, trial.counterexample.way) == (
-        "of_two_ways(number=3)", ODD
-    )  # fmt: skip
+    assert (trial.counterexample.input, trial.counterexample.way) == ("of_two_ways(number=3)", ODD)
     assert trial.reason.startswith("it is known to fail, but not so: ValueError: an odd number 3")
     assert [(found.input, found.way) for found in trial.also] == [(trial.expected, LARGE)]
 
 
 def test_all_ways_that_are_known_are_passed_over():
     trial = try_law(
-        law_of(of_two_ways), REFERENCE, examples=200, known=(LARGE, ODD),
+        law_of(of_two_ways),
+        REFERENCE,
+        examples=200,
+        known=(LARGE, ODD),
         witness="of_two_ways(number=12)",
-    )  # fmt: skip
+    )
     assert (trial.broke, trial.counterexample.way, trial.examples) == (True, LARGE, 8)
 
 
@@ -344,31 +351,43 @@ ELSEWHERE = 'AssertionError at `assert number < 10, "it is large"` > `assert is_
 @pytest.mark.parametrize("before", [EDITED, ELSEWHERE])
 def test_a_way_that_was_recorded_before_the_law_was_edited_stands_for_its_error(before):
     trial = try_law(
-        law_of(of_two_ways), REFERENCE, examples=200, known=(before, ODD),
+        law_of(of_two_ways),
+        REFERENCE,
+        examples=200,
+        known=(before, ODD),
         witness="of_two_ways(number=12)",
-    )  # fmt: skip
+    )
     assert (trial.broke, trial.counterexample.way) == (True, LARGE)
     trial = try_law(
-        law_of(of_two_ways), REFERENCE, examples=200, known=(before,),
+        law_of(of_two_ways),
+        REFERENCE,
+        examples=200,
+        known=(before,),
         witness="of_two_ways(number=12)",
-    )  # fmt: skip
+    )
     assert (trial.broke, trial.counterexample.way) == (False, ODD), "another error is none of it"
 
 
 def test_a_witness_that_breaks_in_another_way_is_a_new_failure():
     trial = try_law(
-        law_of(of_two_ways), REFERENCE, examples=200, known=(LARGE,),
+        law_of(of_two_ways),
+        REFERENCE,
+        examples=200,
+        known=(LARGE,),
         witness="of_two_ways(number=4)",
-    )  # fmt: skip
+    )
     assert (trial.outcome, trial.broke, trial.counterexample.way) == ("failed", False, ODD)
     assert trial.reason.startswith("it is known to fail, but not so")
 
 
 def test_where_the_witness_holds_no_way_is_known():
     trial = try_law(
-        law_of(of_two_ways), REFERENCE, examples=200, known=(LARGE, ODD),
+        law_of(of_two_ways),
+        REFERENCE,
+        examples=200,
+        known=(LARGE, ODD),
         witness="of_two_ways(number=0)",
-    )  # fmt: skip
+    )
     assert (trial.outcome, trial.broke, trial.reason[:5]) == ("failed", False, "Asser")
 
 
@@ -377,9 +396,7 @@ def test_a_witness_out_of_the_domain_has_not_broken_the_law():
     def test_domain(number):
         assume(number < 100)
 
-    trial = try_law(
-        law_of(test_domain), REFERENCE, examples=5, witness="test_domain(number=100)"
-    )  # fmt: skip
+    trial = try_law(law_of(test_domain), REFERENCE, examples=5, witness="test_domain(number=100)")
     assert (trial.outcome, trial.broke, trial.examples) == ("passed", False, 5)
 
 
@@ -387,9 +404,12 @@ def test_a_witness_out_of_the_domain_has_not_broken_the_law():
 def test_a_witness_that_needs_more_devices_leaves_what_is_known(monkeypatch, known, broke):
     monkeypatch.setattr("jax.device_count", lambda: 1)
     trial = try_law(
-        law_of(of_two_ways), REFERENCE, examples=200, known=known,
+        law_of(of_two_ways),
+        REFERENCE,
+        examples=200,
+        known=known,
         witness="of_two_ways(number=112)",
-    )  # fmt: skip
+    )
     assert (trial.outcome, trial.broke) == ("failed", broke)
     assert trial.witness_untried == "needs 8 devices, and there are 1"
 

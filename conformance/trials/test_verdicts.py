@@ -140,18 +140,31 @@ def test_an_expected_failure_that_passes_is_fixed():
 def test_an_expected_failure_stays_known_where_its_witness_needs_more_devices():
     few = "needs 8 devices, and there are 1"
     for outcome, examples, expected in [
-        ("passed", 3, "known"), ("passed", 0, "known"), ("failed", 3, "failed"),
-    ]:  # fmt: skip
+        ("passed", 3, "known"),
+        ("passed", 0, "known"),
+        ("failed", 3, "failed"),
+    ]:
         ruling = verdict(
-            [trial(KNOWN.requirement, outcome, examples, expected=KNOWN.witness,
-                   beyond=few, witness_untried=few)],
+            [
+                trial(
+                    KNOWN.requirement,
+                    outcome,
+                    examples,
+                    expected=KNOWN.witness,
+                    beyond=few,
+                    witness_untried=few,
+                )
+            ],
             expectations=[KNOWN],
-        )  # fmt: skip
+        )
         assert ruling.verdict == expected
-    assert verdict(
-        [trial(KNOWN.requirement, expected=KNOWN.witness, witness_untried=few)],
-        expectations=[KNOWN],
-    ).reason == f"{KNOWN.reason}; not tried: {few}"  # fmt: skip
+    assert (
+        verdict(
+            [trial(KNOWN.requirement, expected=KNOWN.witness, witness_untried=few)],
+            expectations=[KNOWN],
+        ).reason
+        == f"{KNOWN.reason}; not tried: {few}"
+    )
 
 
 def raising(identifier, *places, level="must", verdict="failed", way="TypeError at `x`", **rest):
@@ -170,7 +183,7 @@ def test_failures_with_one_error_at_one_place_have_one_root():
             raising("d", "f.py:2"),
             raising("e", "f.py:9", verdict="blocked", blocked_by=("c", "b")),
         ]
-    )  # fmt: skip
+    )
     assert [r.verdict for r in found] == ["blocked", "failed", "blocked", "failed", "blocked"]
     assert [r.blocked_by for r in found] == [("b",), (), ("b",), (), ("b",)]
     assert [r.id for r in summarize(found).roots] == ["b", "d"]
@@ -372,8 +385,16 @@ def test_identifiers_are_unique_and_needs_exist_without_cycles():
 
 
 CONTRACT = {
-    "BOX": 24, "LOG": 9, "LIN": 8, "OBJ": 6, "JIT": 9, "SHM": 5, "BRG": 8, "EXP": 6, "DST": 1,
-}  # fmt: skip
+    "BOX": 24,
+    "LOG": 9,
+    "LIN": 8,
+    "OBJ": 6,
+    "JIT": 9,
+    "SHM": 5,
+    "BRG": 8,
+    "EXP": 6,
+    "DST": 1,
+}
 
 
 def test_no_row_of_the_contract_has_vanished():

@@ -51,9 +51,11 @@ def test_a_terminal_gets_a_bar_with_the_time_that_is_left(tmp_path):
     screen, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     with subprocess.Popen(
-        [sys.executable, "-c", STEP, str(kept)], stdin=subprocess.DEVNULL, stdout=terminal,
+        [sys.executable, "-c", STEP, str(kept)],
+        stdin=subprocess.DEVNULL,
+        stdout=terminal,
         env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-    ) as process:  # fmt: skip
+    ) as process:
         os.close(terminal)
         shown = b""
         while True:

@@ -161,8 +161,11 @@ def served(kind: ExportModelType, folder: Path, batch: Any) -> Any:
     done = subprocess.run(
         [sys.executable, "-P", "-c", SERVERS[kind], str(folder)],
         input=json.dumps([batch["x"].tolist(), batch["y"].tolist()]),
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise RuntimeError(f"the server of {folder} ended with {done.returncode}: {done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])
@@ -212,12 +215,16 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             export.save(module, folder, {"predict": example["x"], "error": example})
             answer = served(kind, Path(folder), batch)
-        claim(f"a new process computes the same for {options.rows} rows, saved with 2",
-              close(answer["predictions"], predictions))  # fmt: skip
+        claim(
+            f"a new process computes the same for {options.rows} rows, saved with 2",
+            close(answer["predictions"], predictions),
+        )
         hidden = jax.tree.leaves(gradients["hidden"])
-        claim("and the gradients of the trainable variables",
-              len(answer["gradients"]) == len(hidden)
-              and all(map(close, map(np.array, answer["gradients"]), hidden)))  # fmt: skip
+        claim(
+            "and the gradients of the trainable variables",
+            len(answer["gradients"]) == len(hidden)
+            and all(map(close, map(np.array, answer["gradients"]), hidden)),
+        )
         names = ["hidden.bias", "hidden.kernel", "out.bias", "out.kernel"]
         claim("variables are named by the paths of the parameters", answer["names"] == names)
         claim("the new process does without this package", answer["packages"] == [])

@@ -389,14 +389,17 @@ def main(arguments: list[str] | None = None) -> int:
             # Keys follow the names of layers, so each model is compared with itself.
             _, expected, _ = train(build(alone, logical=ready is logical), options.steps)
             print(f"\n{name} names, {'scanned' if scanned else 'unrolled'}")
-            claim("each parameter, both its moments and the step are foreseen as annotated",
-                  foreseen(ready, scanned))  # fmt: skip
+            claim(
+                "each parameter, both its moments and the step are foreseen as annotated",
+                foreseen(ready, scanned),
+            )
             state, x = start(ready)
             claim("jitted init lands there", all_lie_as(state, ready.state_sharding))
             last, losses, stayed = train(ready, options.steps)
             claim(f"shardings stay through {options.steps} training steps", stayed)
-            claim("the losses are those of a single device",
-                  np.allclose(losses, expected, rtol=1e-4))  # fmt: skip
+            claim(
+                "the losses are those of a single device", np.allclose(losses, expected, rtol=1e-4)
+            )
             y = ready.infer(last, x)
             claim("inference returns the batch's sharding", lies_as(y, ready.batch_sharding))
             print(f"  loss {losses[0]:.4f} to {losses[-1]:.4f}")

@@ -48,9 +48,10 @@ def flag(name: str, *values: A | None, once: bool = False) -> A:
     given = [value for value in values if value is not None]
     if not given or (once and len(given) > 1):
         raise ModuleError(
-            place=f"`{name}` of the layer and of its call", given=given,
+            place=f"`{name}` of the layer and of its call",
+            given=given,
             expected="one value that is not None",
-        )  # fmt: skip
+        )
     return given[0]
 
 
@@ -211,9 +212,10 @@ def rows(
     """
     if not jnp.issubdtype(jnp.result_type(indices), jnp.integer):
         raise ModuleError(
-            place="the dtype of the indices of Embed", given=jnp.result_type(indices),
+            place="the dtype of the indices of Embed",
+            given=jnp.result_type(indices),
             expected="a dtype of integers",
-        )  # fmt: skip
+        )
     table = jnp.asarray(table, dtype)
     if len(table) == 1:
         return jnp.broadcast_to(table.ravel(), (*jnp.shape(indices), table.shape[1]))

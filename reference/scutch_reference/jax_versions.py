@@ -115,10 +115,9 @@ def axes_of_type(mesh: Mesh | AbstractMesh | None, axis_type: str) -> list[Any]:
 
 # JAX 0.4 has no name for a trace but the trace itself; `jax.core` had it before `jax.extend.core`
 # did. `multinomial` came later.
-_opaque_trace_state: Any = (
-    getattr(jax.extend.core, "get_opaque_trace_state", None)
-    or vars(jax.core).get("get_opaque_trace_state")
-)  # fmt: skip
+_opaque_trace_state: Any = getattr(jax.extend.core, "get_opaque_trace_state", None) or vars(
+    jax.core
+).get("get_opaque_trace_state")
 multinomial: Any = getattr(jax.random, "multinomial", None)
 
 # Gets the sharding of an array without a Python call: `array.sharding` is a property, which costs

@@ -216,5 +216,8 @@ def test_an_error_survives_copy_and_pickle(box):
     for again in (copy.copy(caught.value), pickle.loads(pickle.dumps(caught.value))):
         assert str(again) == str(caught.value)
         assert (again.names, again.index, again.found, again.name) == (
-            ("data", None), 0, "data", "layers",
-        )  # fmt: skip
+            ("data", None),
+            0,
+            "data",
+            "layers",
+        )

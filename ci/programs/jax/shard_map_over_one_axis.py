@@ -9,6 +9,9 @@ mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"
 spec = PartitionSpec("data")
 total = jax.shard_map(
     lambda x: jax.lax.psum(x, "data"),
-    mesh=mesh, in_specs=spec, out_specs=PartitionSpec(), axis_names={"data"},
-)  # fmt: skip
+    mesh=mesh,
+    in_specs=spec,
+    out_specs=PartitionSpec(),
+    axis_names={"data"},
+)
 print(jax.jit(total)(jnp.arange(8.0)))

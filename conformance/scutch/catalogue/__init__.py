@@ -123,9 +123,11 @@ class Requirement:
     def capabilities(self) -> tuple[str, ...]:
         """Everything that an implementation must claim for this to be tried."""
         others = {
-            "logical": ("meta",), "linen": ("logical", "meta"), "transforms": ("nnx",),
+            "logical": ("meta",),
+            "linen": ("logical", "meta"),
+            "transforms": ("nnx",),
             "bridge": ("meta", "logical", "nnx"),
-        }  # fmt: skip
+        }
         found = (self.capability, *others.get(self.capability, ()))
         found += ("logical", "meta") if self.group.startswith("metadata/logical") else ()
         return tuple(dict.fromkeys(found))
@@ -263,10 +265,11 @@ def named(name: str) -> tuple[Requirement, ...]:
     """
     wanted = name.lower()
     return tuple(
-        row for row in load()
+        row
+        for row in load()
         if wanted in (row.id.lower(), row.group)
         or any(wanted in (old.lower(), _old_names(old)[0].lower()) for old in row.was)
-    )  # fmt: skip
+    )
 
 
 def select(patterns: str | Iterable[str]) -> tuple[Requirement, ...]:
@@ -323,10 +326,19 @@ def _entry(entry: dict[str, Any]) -> Iterator[Requirement]:
     yield row
     if message:
         yield replace(
-            row, id=variant(row.id, MESSAGE), level="should", harm="message", text=message,
-            title=f"Error message: {row.title}", needs=(row.id,), was=tuple(message_was),
-            source="", quote="", jax="", loss="",
-        )  # fmt: skip
+            row,
+            id=variant(row.id, MESSAGE),
+            level="should",
+            harm="message",
+            text=message,
+            title=f"Error message: {row.title}",
+            needs=(row.id,),
+            was=tuple(message_was),
+            source="",
+            quote="",
+            jax="",
+            loss="",
+        )
 
 
 def _logical(row: Requirement, spec: dict[str, Any]) -> Iterator[Requirement]:

@@ -105,9 +105,15 @@ def _known_failures(outcome: Outcome, name: str, version: str) -> Iterator["Know
     for test in dict.fromkeys(each.test for each in broken):
         ways = [each for each in broken if each.test == test]
         yield known.Known(
-            name, outcome.id, f"=={version}", ways[0].error, ways[0].input, outcome.upstream, "",
+            name,
+            outcome.id,
+            f"=={version}",
+            ways[0].error,
+            ways[0].input,
+            outcome.upstream,
+            "",
             tuple(dict.fromkeys(each.way for each in ways if each.way)),
-        )  # fmt: skip
+        )
 
 
 def _reproduce(arguments: argparse.Namespace) -> int:

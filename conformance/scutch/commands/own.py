@@ -36,20 +36,50 @@ def add(command: Add) -> None:
     added.add_argument(
         "classes", metavar="FILE.py:CLASS|MODULE:CLASS", nargs="+", help="the classes to judge"
     )
-    added.add_argument("--make", metavar="FILE.py:NAME|MODULE:NAME",
-                       help="makes a box from value and names (default: the class)")  # fmt: skip
-    added.add_argument("--names", default="names", metavar="ATTRIBUTE",
-                       help="where a box has its names (default: %(default)s)")  # fmt: skip
-    added.add_argument("--known", action="append", default=[], metavar="ID=REASON",
-                       help="a requirement that it is known to break; repeatable")  # fmt: skip
-    added.add_argument("--replay", default="", metavar="CALL",
-                       help="try one law on one input, as a failure shows it")  # fmt: skip
-    added.add_argument("--implementation", default="flax", metavar="NAME",
-                       help="whose AxisMetadata it extends (default: %(default)s)")  # fmt: skip
-    added.add_argument("--requirement", action="append", default=[], metavar="PATTERN",
-                       help="judge only these; repeatable")  # fmt: skip
-    added.add_argument("--exclude", action="append", default=[], metavar="PATTERN",
-                       help="do not judge these; repeatable")  # fmt: skip
+    added.add_argument(
+        "--make",
+        metavar="FILE.py:NAME|MODULE:NAME",
+        help="makes a box from value and names (default: the class)",
+    )
+    added.add_argument(
+        "--names",
+        default="names",
+        metavar="ATTRIBUTE",
+        help="where a box has its names (default: %(default)s)",
+    )
+    added.add_argument(
+        "--known",
+        action="append",
+        default=[],
+        metavar="ID=REASON",
+        help="a requirement that it is known to break; repeatable",
+    )
+    added.add_argument(
+        "--replay",
+        default="",
+        metavar="CALL",
+        help="try one law on one input, as a failure shows it",
+    )
+    added.add_argument(
+        "--implementation",
+        default="flax",
+        metavar="NAME",
+        help="whose AxisMetadata it extends (default: %(default)s)",
+    )
+    added.add_argument(
+        "--requirement",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="judge only these; repeatable",
+    )
+    added.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="do not judge these; repeatable",
+    )
     added.add_argument("--profile", default="quick", help="how hard to try (default: %(default)s)")
     added.add_argument("--seed", type=int, default=0, help="of the search (default: %(default)s)")
 
@@ -63,32 +93,62 @@ def add(command: Add) -> None:
     )
     added.add_argument("model", metavar="FILE.py:NAME|MODULE:NAME", help="a scutch.Model")
     added.add_argument("action", choices=("show", "check", "lock", "compare"), help="what to do")
-    added.add_argument("other", nargs="?", metavar="FILE.py:NAME|MODULE:NAME",
-                       help="compare: the second model")  # fmt: skip
-    added.add_argument("--mesh", action="append", default=[], metavar="AXIS=SIZE,...",
-                       help="a mesh shape; repeatable (default: those of the model)")  # fmt: skip
+    added.add_argument(
+        "other", nargs="?", metavar="FILE.py:NAME|MODULE:NAME", help="compare: the second model"
+    )
+    added.add_argument(
+        "--mesh",
+        action="append",
+        default=[],
+        metavar="AXIS=SIZE,...",
+        help="a mesh shape; repeatable (default: those of the model)",
+    )
     added.add_argument("--json", action="store_true", help="print JSON in the place of text")
     added.add_argument("--html", metavar="FILE", help="show: also write a page")
-    added.add_argument("--array", action="append", default=[], metavar="ARRAY",
-                       help="show: add JAX's picture of this array; repeatable")  # fmt: skip
-    added.add_argument("--steps", type=int, default=3,
-                       help="check: on each mesh, 0 for none (default: %(default)s)")  # fmt: skip
+    added.add_argument(
+        "--array",
+        action="append",
+        default=[],
+        metavar="ARRAY",
+        help="show: add JAX's picture of this array; repeatable",
+    )
+    added.add_argument(
+        "--steps",
+        type=int,
+        default=3,
+        help="check: on each mesh, 0 for none (default: %(default)s)",
+    )
     added.add_argument("--seed", type=int, default=0, help="check, compare: of all that is drawn")
-    added.add_argument("--devices", type=int, metavar="N",
-                       help="lock: for N fake devices along the first axis")  # fmt: skip
-    added.add_argument("--tpu", metavar="KIND:SHAPE",
-                       help="lock: for absent TPUs, such as v5e:16x16")  # fmt: skip
-    added.add_argument("--file", metavar="FILE",
-                       help="lock: where it is written (default: NAME.lock.json)")  # fmt: skip
-    added.add_argument("--against", metavar="FILE",
-                       help="lock: tell what differs from FILE, and fail on it")  # fmt: skip
+    added.add_argument(
+        "--devices", type=int, metavar="N", help="lock: for N fake devices along the first axis"
+    )
+    added.add_argument(
+        "--tpu", metavar="KIND:SHAPE", help="lock: for absent TPUs, such as v5e:16x16"
+    )
+    added.add_argument(
+        "--file", metavar="FILE", help="lock: where it is written (default: NAME.lock.json)"
+    )
+    added.add_argument(
+        "--against", metavar="FILE", help="lock: tell what differs from FILE, and fail on it"
+    )
     added.add_argument("--reason", help="lock: accept what differs from the file that is there")
-    added.add_argument("--map", action="append", default=[], metavar="OLD=NEW",
-                       help="compare: a path, or its beginning, in both; repeatable")  # fmt: skip
-    added.add_argument("--skip", action="append", default=[], metavar="PART",
-                       help="compare: no parameters, placement, values or costs")  # fmt: skip
-    added.add_argument("--python", metavar="PATH",
-                       help="compare: a Python with another Flax, for the second")  # fmt: skip
+    added.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="OLD=NEW",
+        help="compare: a path, or its beginning, in both; repeatable",
+    )
+    added.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="compare: no parameters, placement, values or costs",
+    )
+    added.add_argument(
+        "--python", metavar="PATH", help="compare: a Python with another Flax, for the second"
+    )
 
 
 def _new_adapter(arguments: argparse.Namespace) -> int:
@@ -164,30 +224,45 @@ def _model(arguments: argparse.Namespace) -> int:
         case "compare":
             command.prepare_fake_devices(command.wanted_devices(arguments.mesh, None, None))
             text, code = command.compare(
-                arguments.model, arguments.other, meshes=arguments.mesh, maps=arguments.map,
-                skip=arguments.skip, seed=arguments.seed, python=arguments.python,
+                arguments.model,
+                arguments.other,
+                meshes=arguments.mesh,
+                maps=arguments.map,
+                skip=arguments.skip,
+                seed=arguments.seed,
+                python=arguments.python,
                 as_json=arguments.json,
-            )  # fmt: skip
+            )
         case "show":
             text = command.show(
-                arguments.model, meshes=arguments.mesh, as_json=arguments.json,
-                arrays=arguments.array, html=arguments.html,
-            )  # fmt: skip
+                arguments.model,
+                meshes=arguments.mesh,
+                as_json=arguments.json,
+                arrays=arguments.array,
+                html=arguments.html,
+            )
         case "lock":
             if arguments.devices and arguments.tpu:
                 raise UsageError("--devices and --tpu: expected one of them")
             devices = command.wanted_devices(arguments.mesh, arguments.devices, arguments.against)
             command.prepare_fake_devices(devices)
             text, code = command.lock(
-                arguments.model, meshes=arguments.mesh, devices=arguments.devices,
-                tpu=arguments.tpu, file=arguments.file, against=arguments.against,
+                arguments.model,
+                meshes=arguments.mesh,
+                devices=arguments.devices,
+                tpu=arguments.tpu,
+                file=arguments.file,
+                against=arguments.against,
                 reason=arguments.reason,
-            )  # fmt: skip
+            )
         case _:
             prepare_devices()
             text, code = command.check(
-                arguments.model, meshes=arguments.mesh, steps=arguments.steps,
-                seed=arguments.seed, as_json=arguments.json,
-            )  # fmt: skip
+                arguments.model,
+                meshes=arguments.mesh,
+                steps=arguments.steps,
+                seed=arguments.seed,
+                as_json=arguments.json,
+            )
     print(text)
     return code

@@ -86,9 +86,10 @@ def add(command: Add) -> None:
     added.add_argument("-o", "--output", metavar="FILE.sarif", help="(default: standard output)")
 
     added = command(
-        "junit", "write one report as JUnit XML",
+        "junit",
+        "write one report as JUnit XML",
         lambda given: put(junit.text(load(given.report)), given.output, "JUnit file"),
-    )  # fmt: skip
+    )
     added.add_argument("report", metavar="REPORT.json", help="written by the judge")
     added.add_argument("-o", "--output", metavar="FILE.xml", help="(default: standard output)")
 

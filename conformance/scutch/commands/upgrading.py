@@ -64,25 +64,33 @@ def add(command: Add) -> None:
         "names made at run time, nor the attributes of objects whose class it cannot tell.",
     )
     added.add_argument(
-        "--from", dest="old", metavar="flax==OLD",
+        "--from",
+        dest="old",
+        metavar="flax==OLD",
         help="the release that the code works with (default: the installed one)",
-    )  # fmt: skip
+    )
     added.add_argument(
-        "--to", dest="new", metavar="flax==NEW",
+        "--to",
+        dest="new",
+        metavar="flax==NEW",
         help="the release to go to (default: the newest that is recorded)",
-    )  # fmt: skip
+    )
     added.add_argument(
-        "--format", choices=("text", "json", "sarif", "github"), default="text",
+        "--format",
+        choices=("text", "json", "sarif", "github"),
+        default="text",
         help="how the places are listed (default: %(default)s)",
-    )  # fmt: skip
+    )
     added.add_argument(
-        "--run", metavar="COMMAND",
+        "--run",
+        metavar="COMMAND",
         help="run this, such as 'pytest -q', and say which of the places it reaches",
-    )  # fmt: skip
+    )
     added.add_argument(
-        "--fix", action="store_true",
+        "--fix",
+        action="store_true",
         help="rename keywords and metadata keys in the files: in all of them, or in none",
-    )  # fmt: skip
+    )
     added.add_argument("--diff", action="store_true", help="show the renames of --fix as a diff")
     added.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="files and folders")
 

@@ -31,9 +31,12 @@ _NAMES = {"jit": ("name",), "pjit": ("name",)}
 """Parameters that name a function for people who read the program, by primitive."""
 
 _CONTEXT = (
-    "compute_type", "threefry_partitionable", "cur_abstract_mesh", "remove_size_one_mesh_axis",
+    "compute_type",
+    "threefry_partitionable",
+    "cur_abstract_mesh",
+    "remove_size_one_mesh_axis",
     "xla_metadata",
-)  # fmt: skip
+)
 """The fields of an equation's context that its form keeps, where the context has them."""
 
 _TRUSTED = ("builtins", "jax", "jaxlib", "ml_dtypes", "numpy")
@@ -186,9 +189,13 @@ def _inside(value: Any) -> Iterator[Any]:
 # ---------------------------------------------------------------- calls
 
 _BODIES = {
-    "jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "call_jaxpr",
-}  # fmt: skip
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "custom_vjp_call_jaxpr": "call_jaxpr",
+}
 """Primitives that run a body and do no more, unless an option of `jit` says so, each with the name
 of the parameter that holds the body."""
 

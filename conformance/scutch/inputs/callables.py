@@ -11,9 +11,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 FIELDS = (
-    "f", "fun", "func", "function", "wrapped", "has_aux", "argnums", "in_axes", "out_axes",
-    "in_shardings", "length", "graph", "metadata", "transform_metadata", "ctxtag",
-)  # fmt: skip
+    "f",
+    "fun",
+    "func",
+    "function",
+    "wrapped",
+    "has_aux",
+    "argnums",
+    "in_axes",
+    "out_axes",
+    "in_shardings",
+    "length",
+    "graph",
+    "metadata",
+    "transform_metadata",
+    "ctxtag",
+)
 """Names of fields of a user's callable; a lifted function may have fields of the same names."""
 
 FORMS = ("object", "function")

@@ -67,6 +67,11 @@ def _folded(data: jax.Array, number: int | jax.Array) -> jax.Array:
 
 
 SMALL = random.define_prng_impl(
-    key_shape=(2,), seed=_seeded, split=_split, random_bits=_bits, fold_in=_folded,
-    name="small", tag="small",
-)  # fmt: skip
+    key_shape=(2,),
+    seed=_seeded,
+    split=_split,
+    random_bits=_bits,
+    fold_in=_folded,
+    name="small",
+    tag="small",
+)

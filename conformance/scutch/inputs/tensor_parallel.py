@@ -150,9 +150,11 @@ class BuiltBlocks:
             "types": {first: specs["a"], second: specs["b"]},
             "callable": {_has_rows(WIDTH): specs["a"], _has_rank(2): specs["b"]},
             "several take it": {
-                _ends_with("a"): specs["a"], _has_rank(2): specs["b"], first: _spec()
+                _ends_with("a"): specs["a"],
+                _has_rank(2): specs["b"],
+                first: _spec(),
             },
-        }  # fmt: skip
+        }
         return transforms.StateSharding({**filters[self.described.by], ...: specs["c"]})
 
     def state(self) -> Any:

@@ -228,9 +228,12 @@ def prepared(
     """
     subject = subject or SUBJECTS[law.subject or PARTITIONED](implementation)
     builder = Builder(
-        implementation.meta, subject.make, implementation.nnx, implementation.linen,
+        implementation.meta,
+        subject.make,
+        implementation.nnx,
+        implementation.linen,
         owned=subject.owned,
-    )  # fmt: skip
+    )
     fixtures = law.arguments(implementation, subject, unasserted)
     function = hypothesis_parts.written(law.function)
     leaving.remember(function)

@@ -28,8 +28,15 @@ STANCES = {
 }
 """The values of a cause's `stance`, each with its meaning."""
 
-_KEYS = {"at": True, "fault": True, "effect": True, "harm": True, "stance": True,
-         "document": False, "upstream": False}  # fmt: skip
+_KEYS = {
+    "at": True,
+    "fault": True,
+    "effect": True,
+    "harm": True,
+    "stance": True,
+    "document": False,
+    "upstream": False,
+}
 """The keys of a cause, all strings, and whether it must have them."""
 
 

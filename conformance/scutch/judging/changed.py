@@ -60,9 +60,10 @@ class Changes:
     def __str__(self) -> str:
         """For people, in one line."""
         names = [
-            *sorted(self.functions), *(f"methods of {one}" for one in sorted(self.files)),
+            *sorted(self.functions),
+            *(f"methods of {one}" for one in sorted(self.files)),
             *(f"statements of {one}" for one in sorted(self.statements)),
-        ]  # fmt: skip
+        ]
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
         return f"changed since {self.base}: {', '.join(names[:5]) or 'nothing'}{more}"
 

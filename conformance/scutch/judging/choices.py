@@ -64,9 +64,10 @@ def check(
         raise SetupError(f"--within {within:g}", "expected a time above 0, such as 30s or 5m")
     if shard and seed is None and profiles.PROFILES[profile].seed is None:
         raise SetupError(
-            f"--shard {shard}", f"profile {profile} draws a new seed for each run; expected --seed "
+            f"--shard {shard}",
+            f"profile {profile} draws a new seed for each run; expected --seed "
             "with one number for all shards",
-        )  # fmt: skip
+        )
     if replay:
         try:
             parse_call(replay)

@@ -58,9 +58,11 @@ class Executor:
 
     def __post_init__(self) -> None:
         self.runner = isolation.Runner(
-            self.answer, capture=self.capture,
-            bounded=self.run.platform == "cpu", folder=self.folder,
-        )  # fmt: skip
+            self.answer,
+            capture=self.capture,
+            bounded=self.run.platform == "cpu",
+            folder=self.folder,
+        )
         self.unasserted = Unasserted(self.run.where)
         self.job = Job(
             self.run.processes,
@@ -105,12 +107,18 @@ class Executor:
         """Try a law with the settings of the run, in this process."""
         witness, known = self.run.known_of(law)
         return try_law(
-            law, self.implementation, examples=self.run.inputs_for(law.requirement),
-            seed=self.run.seed, unasserted=self.unasserted, witness=witness, known=known,
+            law,
+            self.implementation,
+            examples=self.run.inputs_for(law.requirement),
+            seed=self.run.seed,
+            unasserted=self.unasserted,
+            witness=witness,
+            known=known,
             replay=[parse_call(self.run.replay)[1]] if self.run.replay else None,
             first=[parse_call(c)[1] for c in self.run.first.get(law.name, ()) if law.takes(c)],
-            journal=self.runner.note, by_traces=self.run.by_traces,
-        )  # fmt: skip
+            journal=self.runner.note,
+            by_traces=self.run.by_traces,
+        )
 
     def weighed(self, trial: Trial) -> Trial:
         """The trial; a short run does not ask that a law was tried on all that its mark lists."""
@@ -156,12 +164,16 @@ class Executor:
         """
         by_name = {name: self.law_named(name) for name in (test, *(name for name, _ in others))}
         return try_law(
-            by_name[test], self.implementation, examples=min(self.run.examples, RETRIED),
-            seed=self.run.seed, unasserted=self.unasserted, journal=self.runner.note,
+            by_name[test],
+            self.implementation,
+            examples=min(self.run.examples, RETRIED),
+            seed=self.run.seed,
+            unasserted=self.unasserted,
+            journal=self.runner.note,
             known=self.run.known_of(by_name[test])[1],
             unless=[(by_name[name], call) for name, call in others],
             by_traces=self.run.by_traces,
-        )  # fmt: skip
+        )
 
     def retry(self, broken: Trial, needed: Sequence[Trial], *, until: float) -> Trial | None:
         """Try a broken law again where others hold.

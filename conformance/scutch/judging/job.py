@@ -180,17 +180,22 @@ class Job:
         with theirs:
             for rank in range(1 if self.launched else self.processes):
                 place = {
-                    "rank": rank, "processes": self.processes, "port": port,
+                    "rank": rank,
+                    "processes": self.processes,
+                    "port": port,
                     "launched": self.launched,
                     "connection": theirs.fileno(),  # in process 0 alone it is open
-                }  # fmt: skip
+                }
                 told = json.dumps({**self.settings, **place})
                 member = subprocess.Popen(
                     [sys.executable, "-P", "-m", "scutch.judging.member", told],
-                    env=environment, stdin=subprocess.PIPE, stdout=self._output,
-                    stderr=subprocess.STDOUT, start_new_session=True,
+                    env=environment,
+                    stdin=subprocess.PIPE,
+                    stdout=self._output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
                     pass_fds=[theirs.fileno()] if rank == 0 else [],
-                )  # fmt: skip
+                )
                 self._members.append(member)
 
     def _first_ended(self) -> int | None:

@@ -40,8 +40,15 @@ from scutch.judging.calls import NotACall, parse_call
 from scutch.judging.causes import Cause
 from scutch.judging.verdicts import Expectation
 
-KEYS = {"requirement": True, "versions": True, "reason": False, "cause": False, "witness": True,
-        "upstream": False, "script": False}  # fmt: skip
+KEYS = {
+    "requirement": True,
+    "versions": True,
+    "reason": False,
+    "cause": False,
+    "witness": True,
+    "upstream": False,
+    "script": False,
+}
 """The keys of an entry that are strings, and whether it must have them."""
 
 ERRORS = "errors"
@@ -197,11 +204,17 @@ def _entry(name: str, entry: dict[str, Any], place: str, faults: Mapping[str, Ca
         raise refuse(f"witness: {error}") from None
     cause = faults.get(entry.get("cause", ""))
     return Known(
-        name, current(entry["requirement"]), entry["versions"],
-        cause.reason if cause else entry["reason"], entry["witness"],
-        entry.get("upstream", cause.upstream if cause else None), place, tuple(errors),
-        entry.get("script"), cause,
-    )  # fmt: skip
+        name,
+        current(entry["requirement"]),
+        entry["versions"],
+        cause.reason if cause else entry["reason"],
+        entry["witness"],
+        entry.get("upstream", cause.upstream if cause else None),
+        place,
+        tuple(errors),
+        entry.get("script"),
+        cause,
+    )
 
 
 def witness_and_ways(

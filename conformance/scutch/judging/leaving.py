@@ -55,9 +55,10 @@ def remember(law: Any = None) -> None:
       law: A law that is about to be tried, in a module of any package.
     """
     spaces = [
-        vars(module) for name, module in list(sys.modules.items())
+        vars(module)
+        for name, module in list(sys.modules.items())
         if name.partition(".")[0] == scutch.__name__
-    ]  # fmt: skip
+    ]
     for space in [*spaces, *([law.__globals__] if law is not None else [])]:
         if id(space) not in _SEEN:
             codes = _codes(space.values(), space["__name__"])
@@ -119,9 +120,10 @@ def _asks_for_unclaimed(through: list[TracebackType], claimed: Iterable[Any]) ->
     return (
         asked.tb_frame.f_code in _ASKING
         and any(given["self"] is each for each in claimed)
-        and _is_of_judge(asked) and _is_of_judge(asking)
+        and _is_of_judge(asked)
+        and _is_of_judge(asking)
         and not names.isdisjoint(_named_at(asking))
-    )  # fmt: skip
+    )
 
 
 def _is_of_judge(step: TracebackType) -> bool:

@@ -45,10 +45,15 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any, *, ch
         raise ValueError(changed)
     replay = request["replay"]
     trial = try_law(
-        _law(request["law"]), implementation, examples=request["examples"], seed=request["seed"],
-        witness=request["witness"], known=request["known"], exchange=exchange,
+        _law(request["law"]),
+        implementation,
+        examples=request["examples"],
+        seed=request["seed"],
+        witness=request["witness"],
+        known=request["known"],
+        exchange=exchange,
         replay=None if replay is None else [parse_call(replay)[1]],
-    )  # fmt: skip
+    )
     return trial.to_data()
 
 

@@ -40,7 +40,7 @@ def probe(where: str, *, isolate: bool) -> dict[str, Any]:
         with (
             tempfile.TemporaryDirectory(prefix="scutch-", ignore_cleanup_errors=True) as folder,
             contextlib.closing(isolation.Runner(_inspect, folder=folder)) as runner,
-        ):  # fmt: skip
+        ):
             answer = runner.ask(where, _PROBE_TIMEOUT)
     if isinstance(answer, isolation.Lost):
         words = line(answer.output.strip())[-_LAST_WORDS:]

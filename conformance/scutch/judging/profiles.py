@@ -86,8 +86,10 @@ def prepare_devices(platform: str | None = None) -> None:
     if chosen != "cpu" and "JAX_DEFAULT_MATMUL_PRECISION" not in os.environ:
         os.environ["JAX_DEFAULT_MATMUL_PRECISION"] = "highest"
         jax.config.update("jax_default_matmul_precision", "highest")  # type: ignore[no-untyped-call]
-    wanted = {"xla_force_host_platform_device_count": f"{DEVICES}",
-              "xla_backend_optimization_level": "0"}  # fmt: skip
+    wanted = {
+        "xla_force_host_platform_device_count": f"{DEVICES}",
+        "xla_backend_optimization_level": "0",
+    }
     if _OLD_EMITTERS_SINCE <= RELEASE < _UNTRIED:
         wanted["xla_cpu_use_fusion_emitters"] = "false"
     flags = os.environ.get("XLA_FLAGS", "")

@@ -267,13 +267,22 @@ def settle(
     check_settings()
     if isolate and backends_are_started():
         raise SetupError(
-            "JAX", "it has looked for devices already, so that laws cannot be tried in processes "
+            "JAX",
+            "it has looked for devices already, so that laws cannot be tried in processes "
             "of their own; expected that no plugin and no conftest.py uses JAX, or --in-process",
-        )  # fmt: skip
+        )
     check(
-        profile=profile, level=level, examples=examples, seed=seed, timeout=timeout, within=within,
-        processes=processes, edition=edition, shard=shard, replay=replay,
-    )  # fmt: skip
+        profile=profile,
+        level=level,
+        examples=examples,
+        seed=seed,
+        timeout=timeout,
+        within=within,
+        processes=processes,
+        edition=edition,
+        shard=shard,
+        replay=replay,
+    )
     if launched and not patterns:
         patterns = ("processes",)
     if patterns:
@@ -309,15 +318,32 @@ def settle(
         )
     begun = time.time() - time.process_time()  # the start of a process is work for one processor
     run = Run(
-        where, found["name"], found["version"], tuple(found["claims"]), found["platform"],
-        found["devices"], profile, examples, seed, level, tuple(patterns),
-        () if replay else known.applicable(entries, release, *upstream), replay,
-        timeout, processes, launched, by_traces=by_traces,
+        where,
+        found["name"],
+        found["version"],
+        tuple(found["claims"]),
+        found["platform"],
+        found["devices"],
+        profile,
+        examples,
+        seed,
+        level,
+        tuple(patterns),
+        () if replay else known.applicable(entries, release, *upstream),
+        replay,
+        timeout,
+        processes,
+        launched,
+        by_traces=by_traces,
         compiled=compiled.subject(*release, found["code"], where_compiled) if keep_compiled else "",
-        shard=str(shards.Shard.parse(shard)) if shard else "", code=found["code"],
-        offers=tuple(found["offers"]), until=begun + within if within else 0.0,
-        skipped=dict(skipped(skip)), edition=edition, first=dict(first),
-    )  # fmt: skip
+        shard=str(shards.Shard.parse(shard)) if shard else "",
+        code=found["code"],
+        offers=tuple(found["offers"]),
+        until=begun + within if within else 0.0,
+        skipped=dict(skipped(skip)),
+        edition=edition,
+        first=dict(first),
+    )
     if since:
         run = _affected(run, since)
     return run if budget is None else _shortened(run, budget)

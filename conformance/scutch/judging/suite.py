@@ -142,9 +142,10 @@ def prove_assertions() -> None:
     except AssertionError:
         return
     raise SetupError(
-        "python -O", "assertions are dropped, so every law would hold; expected Python without -O "
+        "python -O",
+        "assertions are dropped, so every law would hold; expected Python without -O "
         "and without PYTHONOPTIMIZE",
-    )  # fmt: skip
+    )
 
 
 def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
@@ -180,10 +181,15 @@ def laws_of(module: ModuleType, name: str, function: Any) -> Iterator[Law]:
     for subject, own in tried.items():
         title = name if subject in (None, PARTITIONED) else f"{name}[{subject}]"
         yield Law(
-            title, function, own, must_reach, subject, fixtures,
+            title,
+            function,
+            own,
+            must_reach,
+            subject,
+            fixtures,
             in_job=getattr(function, "scutch_in_job", False),
             options=getattr(function, "scutch_options", ()),
-        )  # fmt: skip
+        )
 
 
 def _used(marks: Any) -> set[str]:

@@ -65,9 +65,11 @@ class Cost:
         """The cost of both trials."""
         return Cost(
             round(self.cpu + other.cpu, 3),
-            self.compiled + other.compiled, self.reused + other.reused,
-            round(self.saved + other.saved, 3), max(self.peak, other.peak),
-        )  # fmt: skip
+            self.compiled + other.compiled,
+            self.reused + other.reused,
+            round(self.saved + other.saved, 3),
+            max(self.peak, other.peak),
+        )
 
     def __str__(self) -> str:
         """Seconds, memory and programs, for people."""

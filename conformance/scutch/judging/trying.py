@@ -111,9 +111,10 @@ def try_law(
         attempt.unless.append((prepared(other, implementation, unasserted, subject), named))
     meter, started, error = costs.Meter(), time.perf_counter(), None
     with (
-        warnings.catch_warnings(), marks.noting_reached() as reached,
+        warnings.catch_warnings(),
+        marks.noting_reached() as reached,
         comparing(by_traces=by_traces, seed=seed),
-    ):  # fmt: skip
+    ):
         warnings.simplefilter("ignore")
         try:
             for option in law.options:
@@ -130,11 +131,17 @@ def try_law(
         except BaseException as raised:
             error = raised
     trial = Trial(
-        law.name, law.requirement, "passed", len(attempt.held), time.perf_counter() - started,
+        law.name,
+        law.requirement,
+        "passed",
+        len(attempt.held),
+        time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
-        expected=witness, beyond=attempt.beyond, witness_untried=attempt.witness_untried,
+        expected=witness,
+        beyond=attempt.beyond,
+        witness_untried=attempt.witness_untried,
         cost=meter.cost(),
-    )  # fmt: skip
+    )
     return _with_result(trial, attempt, error)
 
 
@@ -154,10 +161,14 @@ def _search(
     once = examples < FEWEST or attempt.unless
     for number in range(1 if once else ROUNDS):
         hypothesis_parts.search(
-            law.function, attempt.call, fixtures=attempt.fixtures,
-            examples=examples, seed=seed + number, shrink=shrink,
+            law.function,
+            attempt.call,
+            fixtures=attempt.fixtures,
+            examples=examples,
+            seed=seed + number,
+            shrink=shrink,
             enough=is_enough if number else was_passed_over,
-        )  # fmt: skip
+        )
         if is_enough():
             break
 
@@ -190,9 +201,14 @@ def _with_result(trial: Trial, attempt: Attempt, error: BaseException | None) ->
     if (attempt.expected is not None and not broke) or attempt.begun_in_another_way:
         reason = f"{ANOTHER_WAY}: {reason}"
     return replace(
-        trial, outcome=outcome, broke=broke, counterexample=found, also=tuple(also),
-        reason=reason, error=error,
-    )  # fmt: skip
+        trial,
+        outcome=outcome,
+        broke=broke,
+        counterexample=found,
+        also=tuple(also),
+        reason=reason,
+        error=error,
+    )
 
 
 def retrying(laws: Iterable[Law], attempt: Callable[..., Trial]) -> Retry:

@@ -28,11 +28,27 @@ from scutch.catalogue.index import laws_of
 from scutch.judging.trials import Counterexample, Trial
 
 VERDICTS = (
-    "passed", "failed", "known", "fixed", "blocked", "unclaimed", "untested", "crashed", "timeout",
-)  # fmt: skip
+    "passed",
+    "failed",
+    "known",
+    "fixed",
+    "blocked",
+    "unclaimed",
+    "untested",
+    "crashed",
+    "timeout",
+)
 GRAVITY = (
-    "crashed", "timeout", "failed", "blocked", "fixed", "untested", "known", "passed", "unclaimed",
-)  # fmt: skip
+    "crashed",
+    "timeout",
+    "failed",
+    "blocked",
+    "fixed",
+    "untested",
+    "known",
+    "passed",
+    "unclaimed",
+)
 """The verdicts, gravest first: the first counts of several older requirements that became one, and
 of the requirements of a group."""
 
@@ -190,9 +206,10 @@ def _rule_one(
     unmet = [name for t in tried for name in t.unmet]
     beyond = dict.fromkeys(t.witness_untried for t in trials if t.witness_untried and not t.broke)
     held = [
-        t.expected for t in trials
+        t.expected
+        for t in trials
         if t in tried and t.expected and not t.broke and not t.witness_untried
-    ]  # fmt: skip
+    ]
     inherited = {e.witness for e in known if e.inherited}
     untried = [t for t in tried if t.beyond and (t.unmet or not t.examples)]
     if unclaimed:
@@ -284,9 +301,11 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
     Else it stays `failed`, with a counterexample on which those laws hold, if `retry` gave one.
     """
     others = [
-        t for n in needed for t in n.trials
+        t
+        for n in needed
+        for t in n.trials
         if _failed(t) and t.counterexample is not None and t.counterexample.input
-    ]  # fmt: skip
+    ]
     trials = list(ruling.trials)
     shown = bool(others)
     for place, trial in enumerate(trials):
@@ -294,9 +313,12 @@ def _consequence(ruling: Ruling, needed: Sequence[Ruling], retry: Retry) -> Ruli
         if again is not None and again.counterexample is not None and not again.broke:
             also = tuple(c for c in (trial.counterexample, *trial.also) if c is not None)
             trials[place] = replace(
-                trial, counterexample=again.counterexample, reason=again.reason, also=also,
+                trial,
+                counterexample=again.counterexample,
+                reason=again.reason,
+                also=also,
                 error=again.error or trial.error,
-            )  # fmt: skip
+            )
         held = again is not None and (again.outcome == "passed" or again.broke)
         shown &= held or not _failed(trial)
     if not shown:

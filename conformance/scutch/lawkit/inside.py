@@ -55,9 +55,12 @@ def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writ
         default = isinstance(collections, bool) and collections is not writes
         options = shared if default else shared | {how: collections}
         return linen.while_loop(
-            lambda part, state: state[0] < 1, lambda part, state: (1, part(state[1])), part, (0, x),
+            lambda part, state: state[0] < 1,
+            lambda part, state: (1, part(state[1])),
+            part,
+            (0, x),
             **options,
-        )[1]  # fmt: skip
+        )[1]
     return {
         "vjp": lambda: linen.vjp(_called, part, x, **seen)[0],
         "jvp": lambda: linen.jvp(_called, part, (x,), (x,), {}, **seen)[0],

@@ -12,9 +12,12 @@ import jax
 
 
 def _among_experiments(
-    function: Callable[..., Any], *, check_vma: bool = True, axis_names: Collection[Any] = (),
+    function: Callable[..., Any],
+    *,
+    check_vma: bool = True,
+    axis_names: Collection[Any] = (),
     **options: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     from jax.experimental import shard_map as experiments
 
     mapped: Any = experiments.shard_map

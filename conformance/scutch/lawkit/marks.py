@@ -96,11 +96,11 @@ def across_processes(test: Test) -> Test:
     return _noting(scutch_in_job=True, scutch_share=1 / 12)(test)
 
 
-def reached(name: str) -> None:
-    """Note that the law is being tried on an input that its mark lists in `must_reach`."""
+def reached(*names: str) -> None:
+    """Note that the law is being tried on inputs that its mark lists in `must_reach`."""
     seen = _reached.get()
     if seen is not None:
-        seen.add(name)
+        seen.update(names)
 
 
 def reached_by(inputs: Mapping[str, object]) -> None:

@@ -85,9 +85,10 @@ def constraints(function: Callable[..., Any], *arguments: Any) -> list[tuple[Any
     """
     program = jax.make_jaxpr(function)(*arguments).jaxpr
     return [
-        entries(equation.params["sharding"].spec) for equation in equations(program)
+        entries(equation.params["sharding"].spec)
+        for equation in equations(program)
         if equation.primitive.name == "sharding_constraint"
-    ]  # fmt: skip
+    ]
 
 
 def has_sharding(array: Any, sharding: Sharding) -> bool:

@@ -8,7 +8,7 @@ import itertools
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from scutch.models.annotations import Decision, Leaf, axes_of, decide, shards, spec_of, spec_text
@@ -16,7 +16,7 @@ from scutch.models.examined import Examined
 from scutch.models.findings import Finding
 from scutch.models.laws import by_id
 from scutch.models.layout import PARAMETERS, decisions_of, pattern, rules_of
-from scutch.models.model import MeshShape, mesh_text
+from scutch.models.model import MeshShape, Model, mesh_text
 from scutch.models.program import Constraint, Loop
 from scutch.models.show import size_text
 
@@ -44,43 +44,44 @@ def _names(examined: Examined, leaf: Leaf) -> Iterator[Finding]:
     names = leaf.names or ()
     if len(names) != len(leaf.shape):
         yield Finding(
-            law, leaf.path,
+            law,
+            leaf.path,
             f"the array has {len(leaf.shape)} axes, {leaf.shape}, and {len(names)} names, {names}",
             f"write {len(leaf.shape)} names, with None for an unsharded axis"
             + "; a scan over layers needs a partition name" * (len(names) < len(leaf.shape)),
             bytes=leaf.bytes,
-        )  # fmt: skip
+        )
     for name, count in Counter(each for each in names if each is not None).items():
         if count > 1:
             yield Finding(
-                law, leaf.path, f"the name {name!r} stands {count} times in {names}",
+                law,
+                leaf.path,
+                f"the name {name!r} stands {count} times in {names}",
                 f"give the axes different names, such as {name!r} and '{name}_out'",
                 bytes=leaf.bytes,
-            )  # fmt: skip
+            )
     for place, one in enumerate(decisions_of(examined.model, leaf)):
         if _has_no_rule(examined, leaf, one):
             yield Finding(
-                by_id("annotations/each-name-has-a-rule"), leaf.path,
+                by_id("annotations/each-name-has-a-rule"),
+                leaf.path,
                 f"the name {one.name!r} of axis {place} has no rule"
                 + _alike(one.name, [*dict(examined.model.rules)]),
                 f"add the rule ({one.name!r}, None), or a mesh axis; or list the name in free=",
                 bytes=leaf.bytes,
-            )  # fmt: skip
+            )
         elif one.rule is None and one.lost and one.name not in examined.model.free:
-            winners = [
-                other.name for other in decisions_of(examined.model, leaf)
-                if set(axes_of(other.axis)).intersection(
-                    axes_of(examined.model.rules[one.lost[0]][1])
-                )
-            ]  # fmt: skip
             axis = examined.model.rules[one.lost[0]][1]
+            decisions, wanted = decisions_of(examined.model, leaf), set(axes_of(axis))
+            winners = [other.name for other in decisions if wanted & set(axes_of(other.axis))]
             yield Finding(
-                by_id("annotations/names-do-not-compete"), leaf.path,
+                by_id("annotations/names-do-not-compete"),
+                leaf.path,
                 f"{one.name!r} (axis {place}) loses {axis!r} to {_quoted(winners)}, so that it is "
                 f"unsharded: rule {one.lost[0] + 1} comes too late or asks for a taken axis",
                 f"give one of them another name, or end the rules with ({one.name!r}, None)",
                 bytes=leaf.bytes,
-            )  # fmt: skip
+            )
 
 
 def _has_no_rule(examined: Examined, leaf: Leaf, one: Decision) -> bool:
@@ -111,57 +112,65 @@ def _on_mesh(examined: Examined, leaf: Leaf, mesh: MeshShape) -> Iterator[Findin
         for axis in () if told else axes_of(one.axis):
             if axis not in mesh:
                 yield Finding(
-                    by_id("annotations/the-mesh-has-the-axis"), leaf.path,
+                    by_id("annotations/the-mesh-has-the-axis"),
+                    leaf.path,
                     f"axis {place} ({one.name!r}) lies along {axis!r}{where}, and the mesh has "
                     f"{_quoted(list(mesh))}",
                     f"name a mesh axis, or write a rule for {axis!r}",
-                    mesh_text(mesh), leaf.bytes,
-                )  # fmt: skip
+                    mesh_text(mesh),
+                    leaf.bytes,
+                )
         parts = shards((one.axis,), mesh)
         if length % parts:
             yield Finding(
-                by_id("annotations/sizes-divide"), leaf.path,
+                by_id("annotations/sizes-divide"),
+                leaf.path,
                 f"axis {place} ({one.name!r}) has length {length}, and {one.axis!r}{where} divides "
                 f"it among {parts} devices",
                 f"make the length a multiple of {parts}, such as {-(-length // parts) * parts}, or "
                 "leave the axis unsharded",
-                mesh_text(mesh), leaf.bytes,
-            )  # fmt: skip
+                mesh_text(mesh),
+                leaf.bytes,
+            )
 
 
 def _inputs(examined: Examined) -> Iterator[Finding]:
     model = examined.model
-    rules = tuple(model.rules)
     for number, (value, spec) in enumerate(examined.inputs):
         path = f"input {number}"
-        names = () if model.input_names is None else model.input_names[number]
-        for name in names:
-            if (
-                isinstance(name, str)
-                and name not in dict(rules)
-                and rules
-                and (name not in model.free)
-            ):
-                yield Finding(
-                    by_id("annotations/each-name-has-a-rule"), path,
-                    f"the name {name!r} has no rule", f"add the rule ({name!r}, None)",
-                )  # fmt: skip
+        yield from _without_rule(model, model.input_names and model.input_names[number], path)
         for mesh in examined.meshes:
-            for place, (entry, length) in enumerate(zip(spec, value.shape, strict=False)):
-                parts = shards((entry,), mesh)
-                if length % parts:
-                    yield Finding(
-                        by_id("annotations/sizes-divide"), path,
-                        f"axis {place} has length {length}, and {entry!r} divides it among {parts} "
-                        "devices", f"make it a multiple of {parts}", mesh_text(mesh),
-                    )  # fmt: skip
-    if model.output_names is not None:
-        for name in model.output_names:
-            if isinstance(name, str) and rules and name not in {*dict(rules), *model.free}:
-                yield Finding(
-                    by_id("annotations/each-name-has-a-rule"), "the output",
-                    f"the name {name!r} has no rule", f"add the rule ({name!r}, None)",
-                )  # fmt: skip
+            yield from _indivisible(mesh, spec, value.shape, path)
+    yield from _without_rule(model, model.output_names, "the output")
+
+
+def _without_rule(model: Model, names: Iterable[Any] | None, path: str) -> Iterator[Finding]:
+    """Each of the names that has no rule, where there are rules."""
+    for name in names or ():
+        if isinstance(name, str) and model.rules and name not in {*dict(model.rules), *model.free}:
+            yield Finding(
+                by_id("annotations/each-name-has-a-rule"),
+                path,
+                f"the name {name!r} has no rule",
+                f"add the rule ({name!r}, None)",
+            )
+
+
+def _indivisible(
+    mesh: MeshShape, spec: Iterable[Any], shape: Sequence[int], path: str, what: str = ""
+) -> Iterator[Finding]:
+    """Each axis of an array whose length its mesh axes do not divide."""
+    for place, (entry, length) in enumerate(zip(spec, shape, strict=False)):
+        parts = shards((entry,), mesh)
+        if length % parts:
+            yield Finding(
+                by_id("annotations/sizes-divide"),
+                path,
+                f"axis {place}{what} has length {length}, and {entry!r} divides it among {parts} "
+                "devices",
+                f"make it a multiple of {parts}",
+                mesh_text(mesh),
+            )
 
 
 def _siblings(examined: Examined) -> Iterator[Finding]:
@@ -174,19 +183,17 @@ def _siblings(examined: Examined) -> Iterator[Finding]:
         counted = Counter(leaf.names for leaf in group)
         if len(counted) < 2 or not examined.repeated(group):
             continue
-        most = max(counted, key=lambda names: (counted[names], _named(names)))
+        most = max(counted, key=lambda each: (counted[each], len([*filter(None, each or ())])))
         usual = next(leaf for leaf in group if leaf.names == most)
         for leaf in group:
             if leaf.names != most:
                 yield Finding(
-                    by_id("annotations/siblings-lie-alike"), leaf.path,
+                    by_id("annotations/siblings-lie-alike"),
+                    leaf.path,
                     f"its names are {leaf.names}, and {usual.path} has {most}",
-                    f"write {most} here too", bytes=leaf.bytes,
-                )  # fmt: skip
-
-
-def _named(names: tuple[Any, ...] | None) -> int:
-    return sum(name is not None for name in names or ())
+                    f"write {most} here too",
+                    bytes=leaf.bytes,
+                )
 
 
 def _swapped(examined: Examined) -> Iterator[Finding]:
@@ -214,11 +221,13 @@ def _swapped(examined: Examined) -> Iterator[Finding]:
         for order in itertools.permutations(names):
             if all(n in elsewhere[name] for name, n in zip(order, leaf.shape, strict=True)):
                 yield Finding(
-                    by_id("annotations/names-are-not-swapped"), leaf.path,
+                    by_id("annotations/names-are-not-swapped"),
+                    leaf.path,
                     f"its shape is {leaf.shape} and its names are {tuple(names)}; elsewhere "
                     + ", ".join(f"{n!r} has {min(elsewhere[n])}" for n in names),
-                    f"write {order}", bytes=leaf.bytes,
-                )  # fmt: skip
+                    f"write {order}",
+                    bytes=leaf.bytes,
+                )
                 break
 
 
@@ -246,10 +255,13 @@ def _large(examined: Examined, mesh: MeshShape) -> Iterator[Finding]:
         if parts == 1 and leaf.bytes >= examined.model.large:
             spec = spec_text(spec_of(decisions_of(examined.model, leaf)))
             yield Finding(
-                by_id("annotations/large-parameters-are-sharded"), leaf.path,
+                by_id("annotations/large-parameters-are-sharded"),
+                leaf.path,
                 f"every device holds all {size_text(leaf.bytes)}: its spec is {spec}",
-                "name its axes, or raise large= if that is meant", mesh_text(mesh), leaf.bytes,
-            )  # fmt: skip
+                "name its axes, or raise large= if that is meant",
+                mesh_text(mesh),
+                leaf.bytes,
+            )
 
 
 def _activations(examined: Examined) -> Iterator[Finding]:
@@ -258,22 +270,16 @@ def _activations(examined: Examined) -> Iterator[Finding]:
         for name, line in examined.constraint_names.items():
             if name not in {*dict(examined.model.rules), *examined.model.free}:
                 yield Finding(
-                    by_id("annotations/each-name-has-a-rule"), line,
+                    by_id("annotations/each-name-has-a-rule"),
+                    line,
                     f"an activation is constrained by the name {name!r}, which has no rule"
                     + _alike(name, [*dict(examined.model.rules)]),
                     f"add the rule ({name!r}, None), or a mesh axis; or list the name in free=",
-                )  # fmt: skip
+                )
     for one in examined.program.constraints:
         for mesh in () if one.parameter else examined.meshes:
-            for place, (axes, length) in enumerate(zip(one.spec, one.shape, strict=False)):
-                parts = shards((axes,), mesh)
-                if length % parts:
-                    yield Finding(
-                        by_id("annotations/sizes-divide"), one.place,
-                        f"axis {place} of a constrained activation has length {length}, and "
-                        f"{axes!r} divides it among {parts} devices",
-                        f"make it a multiple of {parts}", mesh_text(mesh),
-                    )  # fmt: skip
+            what = " of a constrained activation"
+            yield from _indivisible(mesh, one.spec, one.shape, one.place, what)
 
 
 def _constraints(examined: Examined) -> Iterator[Finding]:
@@ -290,22 +296,24 @@ def _constraints(examined: Examined) -> Iterator[Finding]:
         for layer, number in numbers.items():
             if number != most and len({layers[each] for each in group}) == 1:
                 yield Finding(
-                    law, layer,
+                    law,
+                    layer,
                     f"it constrains {number} activations, and others of {pattern(layer)} constrain "
-                    f"{most}", "constrain the same activations in each layer",
-                )  # fmt: skip
+                    f"{most}",
+                    "constrain the same activations in each layer",
+                )
     for loop in examined.program.loops:
         if not own or not _stacked(examined, loop):
             continue
         carried = [shape for shape in loop.carries if len(shape) > 1]
         if carried and not set(carried) & set(loop.constrained):
             yield Finding(
-                law, _layers_of(examined, loop) or loop.place,
+                law,
+                _layers_of(examined, loop) or loop.place,
                 f"the scan over {loop.length} layers carries {carried[0]} and constrains no "
                 "activation of that shape, although the model constrains others",
-                "constrain the residual stream in the layer: "
-                "x = with_logical_constraint(x, (...))",
-            )  # fmt: skip
+                "constrain the residual stream in the layer: x = with_logical_constraint(x, (...))",
+            )
 
 
 def _counts(examined: Examined, own: list[Constraint], group: list[str]) -> dict[str, int]:
@@ -326,11 +334,12 @@ def _counts(examined: Examined, own: list[Constraint], group: list[str]) -> dict
         return {}  # parts of layers, which constrain as their layers do
     masks = [
         sum(
-            1 << number for number, leaf in enumerate(examined.sections[PARAMETERS])
+            1 << number
+            for number, leaf in enumerate(examined.sections[PARAMETERS])
             if leaf.path.startswith(f"{layer}/")
         )
         for layer in group
-    ]  # fmt: skip
+    ]
     last = [
         max((n for n, mask in enumerate(masks) if one.made_of & mask), default=-1) for one in own
     ]
@@ -341,9 +350,10 @@ def _stacked(examined: Examined, loop: Loop) -> list[Leaf]:
     """The parameters that a scan runs over, along the first axis or one that is moved there."""
     taken = {tuple(sorted(shape)) for shape in loop.inputs}
     return [
-        leaf for leaf in examined.sections[PARAMETERS]
+        leaf
+        for leaf in examined.sections[PARAMETERS]
         if len(leaf.shape) > 1 and loop.length in leaf.shape and tuple(sorted(leaf.shape)) in taken
-    ]  # fmt: skip
+    ]
 
 
 def _layers_of(examined: Examined, loop: Loop) -> str:
@@ -382,6 +392,8 @@ def _rules(examined: Examined) -> Iterator[Finding]:
         if axis is None and before != number:
             continue  # the rule for arrays on which the earlier ones lose
         yield Finding(
-            by_id("annotations/every-rule-decides"), f"rule {number + 1}",
-            f"({name!r}, {axis!r}): {problem}", "delete the rule, move it up, or mend the name",
-        )  # fmt: skip
+            by_id("annotations/every-rule-decides"),
+            f"rule {number + 1}",
+            f"({name!r}, {axis!r}): {problem}",
+            "delete the rule, move it up, or mend the name",
+        )

@@ -25,9 +25,13 @@ from scutch.report.text import publish
 
 
 def show(
-    where: str, *, meshes: Sequence[str] = (), as_json: bool = False, arrays: Sequence[str] = (),
+    where: str,
+    *,
+    meshes: Sequence[str] = (),
+    as_json: bool = False,
+    arrays: Sequence[str] = (),
     html: str | None = None,
-) -> str:  # fmt: skip
+) -> str:
     """The layout of a model, as text or JSON, and as a page.
 
     Args:
@@ -91,9 +95,15 @@ def check(
 
 
 def lock(
-    where: str, *, meshes: Sequence[str] = (), devices: int | None = None, tpu: str | None = None,
-    file: str | None = None, against: str | None = None, reason: str | None = None,
-) -> tuple[str, int]:  # fmt: skip
+    where: str,
+    *,
+    meshes: Sequence[str] = (),
+    devices: int | None = None,
+    tpu: str | None = None,
+    file: str | None = None,
+    against: str | None = None,
+    reason: str | None = None,
+) -> tuple[str, int]:
     """Write the lock of a model, or compare the model with one.
 
     Args:
@@ -133,9 +143,16 @@ def lock(
 
 
 def compare(
-    first: str, second: str, *, meshes: Sequence[str] = (), maps: Sequence[str] = (),
-    skip: Sequence[str] = (), seed: int = 0, python: str | None = None, as_json: bool = False,
-) -> tuple[str, int]:  # fmt: skip
+    first: str,
+    second: str,
+    *,
+    meshes: Sequence[str] = (),
+    maps: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    seed: int = 0,
+    python: str | None = None,
+    as_json: bool = False,
+) -> tuple[str, int]:
     """Compare two models, and return the differences as text or JSON, with the exit code.
 
     Args:
@@ -156,9 +173,11 @@ def compare(
         made or compiled.
     """
     request = Request(
-        tuple(parse_mesh(mesh) for mesh in meshes), tuple(skip), seed,
+        tuple(parse_mesh(mesh) for mesh in meshes),
+        tuple(skip),
+        seed,
         maps=tuple(PathMap.of(each) for each in maps),
-    )  # fmt: skip
+    )
     found = comparing.compare(first, second, request, python=python)
     text = json.dumps(comparing.document(found), indent=1) if as_json else comparing.text(found)
     return text, int(not found.equal)

@@ -106,9 +106,12 @@ def between(first: Side, second: Side, request: Request) -> Comparison:
         "costs": f"a step on {on}",
     }
     return Comparison(
-        (first.title, second.title), tuple(_renamed(found.pairs)), differences,
-        {part: compared[part] for part in differences}, untried,
-    )  # fmt: skip
+        (first.title, second.title),
+        tuple(_renamed(found.pairs)),
+        differences,
+        {part: compared[part] for part in differences},
+        untried,
+    )
 
 
 def _arrays(first: Side, second: Side, found: Paired) -> list[str]:
@@ -206,8 +209,9 @@ def _values(first: Side, second: Side, found: Paired) -> Iterator[str]:
     """Results that are farther apart than rounding errors bring them, in the order of a step."""
     new_names = {
         f"{kind} {old}": f"{kind} {new}"
-        for kind in ("gradient of", "after a call,") for old, new in found.pairs.items()
-    }  # fmt: skip
+        for kind in ("gradient of", "after a call,")
+        for old, new in found.pairs.items()
+    }
     told = []
     for name, value in first.results.items():
         other = second.results.get(new_names.get(name, name))

@@ -80,10 +80,12 @@ def cost_of(there: Placed) -> dict[str, Any]:
         "places": places(compiled.as_text()),
         "flops": int((costs or {}).get("flops", 0)),
         "peak_bytes": int(
-            memory.argument_size_in_bytes + memory.temp_size_in_bytes
-            + memory.output_size_in_bytes - memory.alias_size_in_bytes
+            memory.argument_size_in_bytes
+            + memory.temp_size_in_bytes
+            + memory.output_size_in_bytes
+            - memory.alias_size_in_bytes
         ),
-    }  # fmt: skip
+    }
     size = sum(_bytes(value) for value in jax.tree_util.tree_leaves(state))
     if size <= SMALL and there.present:
         found["compilations"] = 1 + len(run_on(there, steps=3, seed=0).recompiled)
@@ -99,8 +101,9 @@ def _state(there: Placed) -> Any:
         lambda sharding, below: jax.tree_util.tree_map(
             lambda a: STRUCT(a.shape, a.dtype, sharding=sharding), below
         ),
-        there.shardings, there.abstract,
-    )  # fmt: skip
+        there.shardings,
+        there.abstract,
+    )
 
 
 def _compiled_start(there: Placed) -> Any:
@@ -122,8 +125,9 @@ def _compiled_start(there: Placed) -> Any:
         ) from error
     return jax.tree_util.tree_map(
         lambda made, sharding: STRUCT(made.shape, made.dtype, sharding=sharding),
-        lowered.out_info, lowered.compile().output_shardings,
-    )  # fmt: skip
+        lowered.out_info,
+        lowered.compile().output_shardings,
+    )
 
 
 def _inputs(there: Placed) -> tuple[Any, ...]:

@@ -48,9 +48,11 @@ def findings(examined: Examined, seed: int, skipped: list[tuple[str, str]]) -> I
         second = measure(other, replace(request, first=first), f"the model in {wrapper}")
     except SetupError as error:
         yield Finding(
-            by_id(_VALUES), "the model", f"in {wrapper}, {error.problem.partition(';')[0]}",
+            by_id(_VALUES),
+            "the model",
+            f"in {wrapper}, {error.problem.partition(';')[0]}",
             f"do not wrap it in {wrapper}, or mend what the error names",
-        )  # fmt: skip
+        )
         return
     found = between(_floating(first), _floating(second), request)
     if "values" in found.untried:
@@ -59,10 +61,11 @@ def findings(examined: Examined, seed: int, skipped: list[tuple[str, str]]) -> I
         for sentence in found.differences.get(part, ()):
             path = _PATH.match(sentence)
             yield Finding(
-                by_id(law), path[1] if path else "the model",
+                by_id(law),
+                path[1] if path else "the model",
                 f"{sentence} (the second is in {wrapper})",
                 f"annotate it in {wrapper} too, or do not wrap it",
-            )  # fmt: skip
+            )
 
 
 def _floating(side: Side) -> Side:

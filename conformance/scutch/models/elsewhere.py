@@ -43,9 +43,12 @@ def measure_elsewhere(where: str, request: Request, python: str | None = None) -
         environment = {**os.environ, **({"JAX_PLATFORMS": platforms} if platforms else {})}
         try:
             done = subprocess.run(
-                [*command, str(asked), str(answered)], stderr=subprocess.PIPE, text=True,
-                check=False, env=environment,
-            )  # fmt: skip
+                [*command, str(asked), str(answered)],
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                env=environment,
+            )
         except OSError as error:
             raise SetupError(f"--python {python}", f"{error}; expected a Python") from error
         if not answered.exists():

@@ -149,8 +149,9 @@ class Examined:
         known = {name for leaf in self.annotated for name in leaf.names or ()}
         names = {n: line for n, line in heard.items() if n not in known and n not in dict(rules)}
         return program.read(closed), {
-            **dict.fromkeys((n for n in heard if n in dict(rules)), ""), **names
-        }  # fmt: skip
+            **dict.fromkeys((n for n in heard if n in dict(rules)), ""),
+            **names,
+        }
 
     @functools.cached_property
     def failure(self) -> Failure | None:

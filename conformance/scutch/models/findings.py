@@ -247,9 +247,15 @@ def document(found: Verdict) -> dict[str, object]:
         "passes": found.passes,
         "findings": [
             {
-                "law": finding.law.id, "harm": finding.law.harm, "level": finding.law.level,
-                "path": finding.path, "problem": finding.problem, "remedy": finding.remedy,
-                "mesh": finding.mesh, "bytes": finding.bytes, "reason": finding.reason,
+                "law": finding.law.id,
+                "harm": finding.law.harm,
+                "level": finding.law.level,
+                "path": finding.path,
+                "problem": finding.problem,
+                "remedy": finding.remedy,
+                "mesh": finding.mesh,
+                "bytes": finding.bytes,
+                "reason": finding.reason,
             }
             for finding in found.findings
         ],
@@ -258,4 +264,4 @@ def document(found: Verdict) -> dict[str, object]:
         "unused_suppressions": [
             {"requirement": each.requirement, "path": each.path} for each in found.unused
         ],
-    }  # fmt: skip
+    }

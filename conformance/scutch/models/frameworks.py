@@ -92,9 +92,12 @@ class Linen:
             name: jax.random.fold_in(key, number) for number, name in enumerate(self.model.streams)
         }
         outputs, changed = self.module.apply(
-            {"params": params, **rest}, *inputs, rngs=streams, mutable=list(rest),
+            {"params": params, **rest},
+            *inputs,
+            rngs=streams,
+            mutable=list(rest),
             **self.model.options,
-        )  # fmt: skip
+        )
         return outputs, {**rest, **dict(changed)}
 
 

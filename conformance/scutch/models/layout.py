@@ -138,11 +138,12 @@ class Layout:
         """The bytes of a section that each mesh axis divides."""
         return {
             axis: sum(
-                row.bytes for row in self.section(section)
+                row.bytes
+                for row in self.section(section)
                 if any(axis in axes_of(one.axis) for one in row.decisions)
             )
             for axis in self.mesh
-        }  # fmt: skip
+        }
 
     def replicated(self, section: str) -> tuple[Row, ...]:
         """The rows that every device holds whole, largest first."""
@@ -280,9 +281,17 @@ def _row(model: Model, section: str, leaf: Leaf, mesh: MeshShape) -> Row:
     spec = spec_of(decisions)
     parts, size = shards(spec, mesh), leaf.bytes
     return Row(
-        section, leaf.path, leaf.shape, str(leaf.value.dtype), leaf.names, decisions,
-        spec_text(spec), size, -(-size // parts), parts,
-    )  # fmt: skip
+        section,
+        leaf.path,
+        leaf.shape,
+        str(leaf.value.dtype),
+        leaf.names,
+        decisions,
+        spec_text(spec),
+        size,
+        -(-size // parts),
+        parts,
+    )
 
 
 def pattern(path: str) -> str:

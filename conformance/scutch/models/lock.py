@@ -26,9 +26,12 @@ _REPLICATED = "()"
 
 
 def lock(
-    model: Model, meshes: Sequence[MeshShape] = (), *, devices: int | None = None,
+    model: Model,
+    meshes: Sequence[MeshShape] = (),
+    *,
+    devices: int | None = None,
     tpu: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The lock of a model.
 
     Args:
@@ -55,10 +58,13 @@ def lock(
             "parameters": _specs(layout, PARAMETERS),
             "optimizer": _moments(layout),
             "step": cost_on(
-                training, layout.mesh, absent, where="lock",
+                training,
+                layout.mesh,
+                absent,
+                where="lock",
                 remedy="expected sizes that the mesh divides; `scutch model … check` names them",
             ),
-        }  # fmt: skip
+        }
     told = {"form": FORM, "jax": jax.__version__, "accepted": [], "meshes": locked}
     return told if tpu is None else {**told, "tpu": tpu}
 
@@ -181,8 +187,10 @@ def dearer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]
         size = after["peak_bytes"] - before["peak_bytes"]
         yield f"a step needs {_signed_size(size)} of memory on each device"
     for name, words in (
-        ("flops", "FLOPs"), ("compilations", "compilations"), ("python_calls", "Python calls"),
-    ):  # fmt: skip
+        ("flops", "FLOPs"),
+        ("compilations", "compilations"),
+        ("python_calls", "Python calls"),
+    ):
         if before.get(name) != after.get(name):
             yield f"a step makes {after.get(name)} {words} (was {before.get(name)})"
 

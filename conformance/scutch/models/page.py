@@ -28,9 +28,12 @@ def page(where: str, found: Sequence[Layout], drawn: Sequence[Sequence[Picture]]
     style = resources.files("scutch.models").joinpath("templates", "layout.css").read_text("utf-8")
     environment = site.templates(jinja2.PackageLoader("scutch.models"), style=style)
     environment.filters |= {
-        "size": show.size_text, "shape": show.shape_text, "reasons": show.reasons_text,
-        "sections": show.sections, "axes": show.axis_text,
-    }  # fmt: skip
+        "size": show.size_text,
+        "shape": show.shape_text,
+        "reasons": show.reasons_text,
+        "sections": show.sections,
+        "axes": show.axis_text,
+    }
     return environment.get_template("layout.html.jinja").render(
         where=where, layouts=found, pictures=drawn or [()] * len(found), largest=show.LARGEST
     )

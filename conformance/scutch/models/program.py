@@ -143,10 +143,10 @@ def _walk(
         outputs = _inside(equation, read_from, place, found, steady, loop)
         if outputs is None:
             told = tuple(
-                (key, str(value)) for key, value in sorted(equation.params.items())
-                if key not in _NO_KEY and not hasattr(value, "eqns")
-                and not hasattr(value, "jaxpr")
-            )  # fmt: skip
+                (key, str(value))
+                for key, value in sorted(equation.params.items())
+                if key not in _NO_KEY and not hasattr(value, "eqns") and not hasattr(value, "jaxpr")
+            )
             made = (name, told, tuple(read_from))
             symbols.update((v, (hash((made, n)),)) for n, v in enumerate(equation.outvars))
             found.made_of.update((symbols[v], made_of) for v in equation.outvars)
@@ -190,10 +190,14 @@ def _scan(equation: Any, inputs: list[Any], place: str, found: Program) -> None:
     shapes = [tuple(v.aval.shape) for v in body.invars]
     inside = [each for each in found.constraints[before:] if not each.parameter]
     found.loops.append(
-        Loop(place, length, tuple(shapes[consts : consts + carry]),
-             tuple(tuple(v.aval.shape) for v in equation.invars[consts + carry :]),
-             tuple(each.shape for each in inside))
-    )  # fmt: skip
+        Loop(
+            place,
+            length,
+            tuple(shapes[consts : consts + carry]),
+            tuple(tuple(v.aval.shape) for v in equation.invars[consts + carry :]),
+            tuple(each.shape for each in inside),
+        )
+    )
 
 
 def _together(found: Program, symbols: Sequence[Any]) -> int:

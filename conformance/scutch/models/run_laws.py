@@ -36,12 +36,13 @@ def moments(examined: Examined) -> Iterator[Finding]:
         found = spec_text(spec_of(decisions_of(examined.model, leaf)))
         if found != wanted:
             yield Finding(
-                by_id("placement/moments-lie-as-parameters"), leaf.path,
+                by_id("placement/moments-lie-as-parameters"),
+                leaf.path,
                 f"its spec is {found}, and {parameter.path} has {wanted}",
                 "make the optimizer's state from the parameters in their boxes: "
                 "optimizer.init(params), with zeros_like of each",
                 bytes=leaf.bytes,
-            )  # fmt: skip
+            )
 
 
 def owner_of(path: str, shape: Sequence[int], parameters: Mapping[str, Leaf]) -> Leaf | None:
@@ -87,11 +88,13 @@ def start(examined: Examined, run: Run) -> Iterator[Finding]:
         if not same_place(wanted, found):
             law = "the-state-starts-as-annotated" if first else "moments-lie-as-parameters"
             yield Finding(
-                by_id(f"placement/{law}"), leaf.path,
+                by_id(f"placement/{law}"),
+                leaf.path,
                 f"it lies as {place_text(found)}, and its annotation asks for {spec_text(spec)}",
                 "make the state in jax.jit with out_shardings= of the annotations",
-                mesh_text(run.mesh), leaf.bytes,
-            )  # fmt: skip
+                mesh_text(run.mesh),
+                leaf.bytes,
+            )
 
 
 def drift(run: Run) -> Iterator[Finding]:
@@ -100,17 +103,21 @@ def drift(run: Run) -> Iterator[Finding]:
         after = run.end.get(path)
         if after is not None and before.shape == after.shape and not same_place(before, after):
             yield Finding(
-                by_id("placement/steps-keep-the-placement"), path,
+                by_id("placement/steps-keep-the-placement"),
+                path,
                 f"it lay as {place_text(before)}, and after the steps as {place_text(after)}",
                 "give the step out_shardings=, those of the state that it takes",
                 mesh_text(run.mesh),
-            )  # fmt: skip
+            )
 
 
 def restored(
-    before: Any, like: Any, route: str, read_again: Callable[[Any, Any], Any],
+    before: Any,
+    like: Any,
+    route: str,
+    read_again: Callable[[Any, Any], Any],
     names: Callable[[Any], list[Leaf]],
-) -> Iterator[Finding]:  # fmt: skip
+) -> Iterator[Finding]:
     """Arrays that have other names, or lie elsewhere, after a state was stored and read again.
 
     Args:
@@ -128,27 +135,32 @@ def restored(
         after = read_again(before, like)
     except Exception as error:
         yield Finding(
-            law, "the state", f"{route} raised {summary(error)}",
+            law,
+            "the state",
+            f"{route} raised {summary(error)}",
             "register the classes of the state as pytrees, and how they are stored",
-        )  # fmt: skip
+        )
         return
     wanted, found = sights_of(before), sights_of(after)
     ours, theirs = ({leaf.path: leaf.names for leaf in names(each)} for each in (before, after))
     for path, sight in wanted.items():
         other = found.get(path)
         problem = (
-            "it is gone" if other is None
+            "it is gone"
+            if other is None
             else f"it lay as {place_text(sight)} and lies as {place_text(other)}"
             if not same_place(sight, other)
             else f"its names were {ours[path]} and are {theirs.get(path)}"
             if path in ours and ours[path] != theirs.get(path)
             else ""
-        )  # fmt: skip
+        )
         if problem:
             yield Finding(
-                law, path, f"{problem}, after {route}",
+                law,
+                path,
+                f"{problem}, after {route}",
                 "store names and shardings too, or restore into a state that has them",
-            )  # fmt: skip
+            )
 
 
 def losses(run: Run, alone: Run, disturbed: Run) -> Iterator[Finding]:
@@ -167,11 +179,12 @@ def losses(run: Run, alone: Run, disturbed: Run) -> Iterator[Finding]:
     ):
         if not _agree(found, wanted, other):
             yield Finding(
-                by_id("values/meshes-agree-on-the-loss"), f"loss of step {number}",
+                by_id("values/meshes-agree-on-the-loss"),
+                f"loss of step {number}",
                 f"it is {found:.6g}, and {wanted:.6g} on one device",
                 "look for a mean over the part of one device, or a collective that is missing",
                 mesh_text(run.mesh),
-            )  # fmt: skip
+            )
             return
 
 
@@ -192,11 +205,13 @@ def updates(run: Run, alone: Run, disturbed: Run) -> Iterator[Finding]:
             continue
         apart = float(np.nanmax(np.abs(_wide(found) - _wide(wanted)))) if found.size else 0.0
         yield Finding(
-            by_id("values/meshes-agree-on-updates"), path,
+            by_id("values/meshes-agree-on-updates"),
+            path,
             f"after {len(run.losses)} steps it differs from one device by up to {apart:.3g}",
             "average gradients and statistics over all axes that divide the batch",
-            mesh_text(run.mesh), int(wanted.nbytes),
-        )  # fmt: skip
+            mesh_text(run.mesh),
+            int(wanted.nbytes),
+        )
 
 
 def _agree(found: Any, wanted: Any, other: Any) -> bool:
@@ -218,12 +233,17 @@ def compilations(run: Run) -> Iterator[Finding]:
     for number, changed in run.recompiled:
         place = changed[0].split(": ")[0] if changed else "the step"
         yield Finding(
-            by_id("steadiness/steps-compile-once"), place, f"step {number} compiles again"
-            + (f", because {'; '.join(changed[:3])}" if changed else
-               ": no array of its arguments changed, so a static value or a closure did"),
+            by_id("steadiness/steps-compile-once"),
+            place,
+            f"step {number} compiles again"
+            + (
+                f", because {'; '.join(changed[:3])}"
+                if changed
+                else ": no array of its arguments changed, so a static value or a closure did"
+            ),
             "keep shapes, dtypes, shardings and static values of the state and the inputs",
             mesh_text(run.mesh),
-        )  # fmt: skip
+        )
         return
 
 
@@ -231,11 +251,12 @@ def donation(run: Run) -> Iterator[Finding]:
     """Donated arrays whose memory no output takes."""
     for path, sight in run.unused:
         yield Finding(
-            by_id("steadiness/donated-buffers-are-used"), path,
+            by_id("steadiness/donated-buffers-are-used"),
+            path,
             f"it is donated, and no output has its type {sight.dtype}{list(sight.shape)}",
             "return an array of this shape, dtype and sharding, or do not donate it",
             mesh_text(run.mesh),
-        )  # fmt: skip
+        )
 
 
 def keys(program: Program) -> Iterator[Finding]:
@@ -249,14 +270,18 @@ def keys(program: Program) -> Iterator[Finding]:
     for draw in program.draws:
         if draw.loop > 1:
             yield Finding(
-                law, draw.place, f"all {draw.loop} iterations of a scan draw with the same key",
+                law,
+                draw.place,
+                f"all {draw.loop} iterations of a scan draw with the same key",
                 "split the key: split_rngs={'dropout': True} in Linen, a key of each layer in NNX",
-            )  # fmt: skip
+            )
         elif draw.key in first:
             yield Finding(
-                law, draw.place, f"it draws with the key of {first[draw.key] or 'an earlier draw'}",
+                law,
+                draw.place,
+                f"it draws with the key of {first[draw.key] or 'an earlier draw'}",
                 "take a new key for each draw: jax.random.split, or make_rng without rng=",
-            )  # fmt: skip
+            )
         first.setdefault(draw.key, draw.place)
 
 
@@ -268,7 +293,8 @@ def callbacks(program: Program) -> Iterator[Finding]:
     """
     for place in program.callbacks:
         yield Finding(
-            by_id("steadiness/no-callback-leaves-the-device"), place or "the step",
+            by_id("steadiness/no-callback-leaves-the-device"),
+            place or "the step",
             "it calls back to the host, and devices wait for it",
             "delete the callback or jax.debug.print, or keep it out of training",
-        )  # fmt: skip
+        )

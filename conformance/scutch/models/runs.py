@@ -96,9 +96,11 @@ def sight_of(value: Any) -> Sight:
     """The sight of one array."""
     aval = jax.typeof(value)
     return Sight(
-        tuple(aval.shape), str(aval.dtype), bool(getattr(aval, "weak_type", False)),
+        tuple(aval.shape),
+        str(aval.dtype),
+        bool(getattr(aval, "weak_type", False)),
         getattr(value, "sharding", None),
-    )  # fmt: skip
+    )
 
 
 def sights_of(tree: Any) -> dict[str, Sight]:
@@ -176,19 +178,27 @@ def run_on(
             types = {arguments[path].type for path in vain}  # XLA chooses which of one type
             after = sights_of({"state": state})
             unused = tuple(
-                (path, arguments[path]) for path, _ in given
-                if path in promised | gone and arguments[path].type in types
+                (path, arguments[path])
+                for path, _ in given
+                if path in promised | gone
+                and arguments[path].type in types
                 and not _fits(path, arguments[path], after)
-            )  # fmt: skip
+            )
         elif lowered:
             recompiled.append((number, _changes(before, arguments)))
         before = arguments
         losses.append(float(jnp.asarray(loss)))
     return Run(
-        dict(there.mesh.shape), start, first, sights_of(state), tuple(losses),
+        dict(there.mesh.shape),
+        start,
+        first,
+        sights_of(state),
+        tuple(losses),
         {path: np.asarray(value) for path, value in arrays_of(state) if _floating(value)},
-        tuple(recompiled), unused, donated,
-    )  # fmt: skip
+        tuple(recompiled),
+        unused,
+        donated,
+    )
 
 
 def abstract_with_places(tree: Any) -> Any:
@@ -248,10 +258,9 @@ def _fits(path: str, sight: Sight, after: Mapping[str, Sight]) -> bool:
     own = after.get(path)
     candidates = [own] if path.startswith("state") else list(after.values())
     return any(
-        each is not None and each.type == sight.type
-        and same_place(each, sight)
+        each is not None and each.type == sight.type and same_place(each, sight)
         for each in candidates
-    )  # fmt: skip
+    )
 
 
 @contextlib.contextmanager

@@ -81,10 +81,16 @@ def _layout_text(layout: Layout) -> str:
     for section, rows in sections(layout):
         lines += ["", heading(layout, section)]
         cells = [
-            (row.path, shape_text(row), row.spec, size_text(row.bytes), size_text(row.per_device),
-             reasons_text(row, layout.rules))
+            (
+                row.path,
+                shape_text(row),
+                row.spec,
+                size_text(row.bytes),
+                size_text(row.per_device),
+                reasons_text(row, layout.rules),
+            )
             for row in rows
-        ]  # fmt: skip
+        ]
         titles = ("path", "array", "spec", "bytes", "a device", "decided by")
         lines += _table([titles, *cells])
         along = layout.along(section)
@@ -122,12 +128,13 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     right = (3, 4)
     return [
-        "  " + "  ".join(
+        "  "
+        + "  ".join(
             cell.rjust(width) if column in right else cell.ljust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 def document(found: Sequence[Layout]) -> list[dict[str, Any]]:

@@ -211,9 +211,10 @@ def _taken(
     pairs = paired(one, two, request.maps).pairs
     shapes = {array.path: array.shape for array in two}
     weights = {
-        pairs[path]: value for path, value in first.weights.items()
+        pairs[path]: value
+        for path, value in first.weights.items()
         if path in pairs and shapes[pairs[path]] == value.shape
-    }  # fmt: skip
+    }
     ours_only = [a.path for a in two if a.section == PARAMETERS and a.path not in weights]
     lonely = [a.path for a in first.of(PARAMETERS) if pairs.get(a.path) not in weights] + ours_only
     if lonely:
@@ -232,9 +233,10 @@ def floating(tree: Any) -> list[tuple[str, Any]]:
       tree: Any pytree of arrays.
     """
     return [
-        (path, np.asarray(value)) for path, value in arrays_of(tree)
+        (path, np.asarray(value))
+        for path, value in arrays_of(tree)
         if hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jnp.floating)
-    ]  # fmt: skip
+    ]
 
 
 def given(tree: Any, weights: Mapping[str, Any]) -> Any:
@@ -245,10 +247,13 @@ def given(tree: Any, weights: Mapping[str, Any]) -> Any:
       weights: By path.
     """
     values = [
-        value if path not in weights else weights[path]
-        if weights[path].dtype == value.dtype else weights[path].astype(value.dtype)
+        value
+        if path not in weights
+        else weights[path]
+        if weights[path].dtype == value.dtype
+        else weights[path].astype(value.dtype)
         for path, value in arrays_of(tree)
-    ]  # fmt: skip
+    ]
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(tree), values)
 
 
@@ -270,8 +275,9 @@ def results_of(training: Training, params: Any, rest: Any, inputs: Any) -> dict[
     trees = (("output", outputs), ("the loss", loss), ("gradient of", gradients))
     return {
         f"{name} {path}".strip(): value
-        for name, tree in (*trees, ("after a call,", after)) for path, value in floating(tree)
-    }  # fmt: skip
+        for name, tree in (*trees, ("after a call,", after))
+        for path, value in floating(tree)
+    }
 
 
 def disturbed(value: Any) -> Any:

@@ -61,11 +61,14 @@ def findings(examined: Examined, seed: int, skipped: list[tuple[str, str]]) -> I
     law, model = by_id(UNROLLED), examined.model
     size = sum(leaf.bytes for leaf in examined.sections[PARAMETERS])
     reason = (
-        "unrolled= is not given" if model.unrolled is None
-        else "the loss draws random numbers, by other keys in each" if examined.program.draws
-        else f"the parameters have {size_text(size)}" if size > SMALL
+        "unrolled= is not given"
+        if model.unrolled is None
+        else "the loss draws random numbers, by other keys in each"
+        if examined.program.draws
+        else f"the parameters have {size_text(size)}"
+        if size > SMALL
         else ""
-    )  # fmt: skip
+    )
     if reason:
         skipped.append((law.id, reason))
         return
@@ -82,9 +85,11 @@ def findings(examined: Examined, seed: int, skipped: list[tuple[str, str]]) -> I
         lonely = [path for path, part in parts.items() if part is None]
         if lonely:
             yield Finding(
-                law, lonely[0], "the scanned model has no array of which this one is a layer",
+                law,
+                lonely[0],
+                "the scanned model has no array of which this one is a layer",
                 "give the same layers to unrolled=, with the same names",
-            )  # fmt: skip
+            )
             return
         weights = {path: value for tree in trees for path, value in floating(tree)}
         layered = {
@@ -102,10 +107,12 @@ def findings(examined: Examined, seed: int, skipped: list[tuple[str, str]]) -> I
         one, other = (part.of(each[f"{kind}{part.path}"]) for each in (wanted, noise))
         if not agree(value, one, other):
             yield Finding(
-                law, part.path, f"{name} (scanned first, unrolled second) {apart_text(one, value)}",
+                law,
+                part.path,
+                f"{name} (scanned first, unrolled second) {apart_text(one, value)}",
                 "look for a layer that depends on its number, or variable_axes= and split_rngs= "
                 "that give all layers of the scan the same",
-            )  # fmt: skip
+            )
 
 
 def _results(training: Training, trees: Any, weights: Any, inputs: Any) -> dict[str, Any]:
@@ -141,9 +148,10 @@ def _layer_axis(leaf: Leaf, group: Sequence[Leaf]) -> int | None:
     """The axis along which an array may hold a group of equal ones; names decide between axes."""
     one, shape = group[0], leaf.shape
     axes = [
-        axis for axis, length in enumerate(shape)
+        axis
+        for axis, length in enumerate(shape)
         if length == len(group) and shape[:axis] + shape[axis + 1 :] == one.shape
-    ]  # fmt: skip
+    ]
     names = leaf.names or ()
     named = [axis for axis in axes if names[:axis] + names[axis + 1 :] == (one.names or ())]
     return next(iter(named or axes), None)

@@ -34,8 +34,18 @@ BROKEN = frozenset({"failed", "blocked", "crashed", "timeout"})
 WITH_INTERFACE = ("flax", "jax")
 """Libraries whose public names and results of programs are recorded, for each release."""
 
-FACTS = ("implementation", "release", "jax", "python", "suite", "profile", "examples", "seed",
-         "date", "seconds")  # fmt: skip
+FACTS = (
+    "implementation",
+    "release",
+    "jax",
+    "python",
+    "suite",
+    "profile",
+    "examples",
+    "seed",
+    "date",
+    "seconds",
+)
 
 
 class NotRecorded(Exception):
@@ -84,11 +94,12 @@ class Finding:
             return cls(data)
         broken = (
             Counterexample(
-                each.get("law") or each["input"].partition("(")[0], each.get("input", ""),
+                each.get("law") or each["input"].partition("(")[0],
+                each.get("input", ""),
                 each["error"],
             )
             for each in data.get("broken", ())
-        )  # fmt: skip
+        )
         return cls(data["verdict"], tuple(broken), data.get("reason", ""))
 
     def joined(self, other: "Finding") -> "Finding":
@@ -235,9 +246,9 @@ def everything() -> tuple[Record, ...]:
 
 def ordered(found: Iterable[Record]) -> tuple[Record, ...]:
     """Records by implementation, then by release, then by JAX."""
-    return tuple(sorted(
-        found, key=lambda r: (r.implementation, r.version, r.beside, Version(r.jax))
-    ))  # fmt: skip
+    return tuple(
+        sorted(found, key=lambda r: (r.implementation, r.version, r.beside, Version(r.jax)))
+    )
 
 
 def records(implementation: str) -> tuple[Record, ...]:

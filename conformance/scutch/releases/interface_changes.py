@@ -191,9 +191,10 @@ def _same_place(old: Signature, new: Signature) -> dict[str, str]:
     return {
         one: other
         for one, other in zip(old.positional, new.positional, strict=False)
-        if one not in (*new.positional, *new.keywords) and other in new.keywords
+        if one not in (*new.positional, *new.keywords)
+        and other in new.keywords
         and other not in (*old.positional, *old.keywords)
-    }  # fmt: skip
+    }
 
 
 def _new(old: Interface, new: Interface) -> Iterator[InterfaceChange]:

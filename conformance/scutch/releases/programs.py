@@ -116,12 +116,16 @@ def programs(package: str) -> tuple[Program, ...]:
     file = files(__name__.rpartition(".")[0]) / "interfaces" / f"{package}-programs.json"
     found = json.loads(file.read_text("utf-8"))
     return tuple(
-        Program(name, each["text"], {
-            release: Outcome(o["error"], o["prints"], tuple(o["warns"]))
-            for release, o in each["outcomes"]
-        })
+        Program(
+            name,
+            each["text"],
+            {
+                release: Outcome(o["error"], o["prints"], tuple(o["warns"]))
+                for release, o in each["outcomes"]
+            },
+        )
         for name, each in sorted(found.items())
-    )  # fmt: skip
+    )
 
 
 def changes(package: str, old: str, new: str) -> tuple[ProgramChange, ...]:
@@ -196,8 +200,9 @@ def _origin(program: Program, old: str, new: str) -> str:
         return "Flax"
     before, bridge, after = (program.outcomes[key] for key in (old, bridges[0], new))
     jax_changes, flax_changes = (
-        _change(before, bridge) == _change(before, after), _change(bridge, after)[0]
-    )  # fmt: skip
+        _change(before, bridge) == _change(before, after),
+        _change(bridge, after)[0],
+    )
     if jax_changes:
         return "JAX"
     return "Flax" if flax_changes and not _change(before, bridge)[0] else ""

@@ -152,24 +152,42 @@ class Summary:
             "old": {"release": self.upgrade.old.release, "jax": self.upgrade.old.jax},
             "new": {"release": self.upgrade.new.release, "jax": self.upgrade.new.jax},
             "interface": [
-                {"kind": each.kind, "name": each.name, "text": each.text, "old": each.old,
-                 "new": each.new, "since": each.since}
+                {
+                    "kind": each.kind,
+                    "name": each.name,
+                    "text": each.text,
+                    "old": each.old,
+                    "new": each.new,
+                    "since": each.since,
+                }
                 for each in self.interface
             ],
             "programs": [
-                {"kind": each.kind, "name": each.program.name, "title": each.program.title,
-                 "text": each.text, "since": each.since, "origin": each.origin,
-                 "source": each.program.text}
+                {
+                    "kind": each.kind,
+                    "name": each.program.name,
+                    "title": each.program.title,
+                    "text": each.text,
+                    "since": each.since,
+                    "origin": each.origin,
+                    "source": each.program.text,
+                }
                 for each in self.programs
             ],
             "requirements": [
-                {"kind": each.kind, "id": each.requirement, "old": each.old.verdict,
-                 "new": each.new.verdict, "since": each.since, "origin": each.origin,
-                 "calls": [call.input for call in each.shown_by]}
+                {
+                    "kind": each.kind,
+                    "id": each.requirement,
+                    "old": each.old.verdict,
+                    "new": each.new.verdict,
+                    "since": each.since,
+                    "origin": each.origin,
+                    "calls": [call.input for call in each.shown_by],
+                }
                 for each in self.upgrade.changes
             ],
             "uncompared": list(self.upgrade.uncompared),
-        }  # fmt: skip
+        }
 
 
 def summarize(old: Record, new: Record) -> Summary:
@@ -199,7 +217,7 @@ def _rows(found: Iterable[InterfaceChange]) -> list[Row]:
     return [
         Row(each.kind, each.text if _is_key(each) else f"{each.name}: {each.text}", each.since)
         for each in found
-    ]  # fmt: skip
+    ]
 
 
 def _joined(found: Iterable[InterfaceChange]) -> list[Row]:

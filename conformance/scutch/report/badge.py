@@ -71,11 +71,12 @@ def endpoints(report: Report) -> Mapping[str, str]:
       The JSON texts, by `scutch` for the whole report and by the names of the parts.
     """
     of_part = {
-        part: replace(report, requirements=tuple(
-            one for one in report.requirements if one.id.startswith(f"{part}/")
-        ))
+        part: replace(
+            report,
+            requirements=tuple(one for one in report.requirements if one.id.startswith(f"{part}/")),
+        )
         for part in PARTS
-    }  # fmt: skip
+    }
     return {
         name: _endpoint(name if one is report else f"scutch {name}", one)
         for name, one in {"scutch": report, **of_part}.items()

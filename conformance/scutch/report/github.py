@@ -43,9 +43,11 @@ def annotations(report: Report, place: Place | None) -> str:
 
 
 def _annotation(finding: Finding) -> str:
-    where = {} if finding.place is None else {
-        "file": finding.place.file, "line": str(finding.place.line)
-    }  # fmt: skip
+    where = (
+        {}
+        if finding.place is None
+        else {"file": finding.place.file, "line": str(finding.place.line)}
+    )
     properties = where | {"title": line(finding.title)}
     listed = ",".join(f"{name}={command_property(value)}" for name, value in properties.items())
     return f"::{_COMMANDS[finding.severity]} {listed}::{command_message(finding.message)}"
@@ -78,8 +80,10 @@ def summary(report: Report, vouched: Report | None = None) -> str:
         ("Known failures and consequences", [each for each in broken if each.severity == "note"]),
     ):
         if chosen:
-            table = _table(["requirement", "verdict", "what it says, and what broke it"],
-                           [_cells(each) for each in chosen])  # fmt: skip
+            table = _table(
+                ["requirement", "verdict", "what it says, and what broke it"],
+                [_cells(each) for each in chosen],
+            )
             text.append(_details(title, len(chosen), table, opened=chosen[0].severity != "note"))
     environment = report.environment
     text.append(

@@ -27,9 +27,12 @@ def text(report: Report) -> str:
     suite = ElementTree.Element("testsuite", name=name)
     for outcome in report.requirements:
         case = ElementTree.SubElement(
-            suite, "testcase",
-            classname=outcome.group, name=outcome.id, time=f"{outcome.seconds:.3f}",
-        )  # fmt: skip
+            suite,
+            "testcase",
+            classname=outcome.group,
+            name=outcome.id,
+            time=f"{outcome.seconds:.3f}",
+        )
         if outcome.verdict == "passed":
             continue
         finding = found.get(outcome.id)

@@ -38,8 +38,9 @@ def merged(reports: Mapping[str, Report]) -> tuple[Report, tuple[str, ...]]:
             if here != there:
                 raise ReportError(path, f"{name} is {here}, but {there} in {first_path}")
         if first.shard and (report.shard.of, report.shard.requirements) != (
-            first.shard.of, first.shard.requirements
-        ):  # fmt: skip
+            first.shard.of,
+            first.shard.requirements,
+        ):
             raise ReportError(path, f"it is {report.shard}, but {first_path} is {first.shard}")
     shards = [(report.shard, report) for report in reports.values() if report.shard is not None]
     problems: list[str] = []

@@ -160,9 +160,7 @@ def pages(
     """
     environment = templates()
     environment.filters |= {"prose": _prose, "address": _address}
-    environment.filters |= {
-        "sentence": sentence_of, "group": group_of, "file_name": file_name
-    }  # fmt: skip
+    environment.filters |= {"sentence": sentence_of, "group": group_of, "file_name": file_name}
     environment.tests["web"] = _is_web
     environment.globals |= {
         "matrix": lined_up,

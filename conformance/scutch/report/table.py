@@ -51,8 +51,10 @@ def show(reports: Sequence[Report], file: IO[str] | None = None) -> None:
     table.add_column("requirement", no_wrap=True, overflow="ellipsis")
     for column in lined_up.columns:
         table.add_column(Text(line(column.label)), width=_VERDICT)
-    ids = max([len(group.name) for group in lined_up.groups]
-              + [len(sentence_of(row.id)) + 2 for row in lined_up.rows])  # fmt: skip
+    ids = max(
+        [len(group.name) for group in lined_up.groups]
+        + [len(sentence_of(row.id)) + 2 for row in lined_up.rows]
+    )
     rest = ids + _LEVEL + (_VERDICT + 2) * len(lined_up.columns)
     console.width = max(console.width, rest + _TITLE)  # a narrow window folds, and loses nothing
     table.columns[2].max_width = console.width - rest

@@ -89,14 +89,19 @@ def script(
         None,
     )
     request = {
-        "requirement": requirement, "call": call, "where": implementation,
+        "requirement": requirement,
+        "call": call,
+        "where": implementation,
         "program": entry.script if entry else None,
-    }  # fmt: skip
+    }
     try:
         done = subprocess.run(
             [python, *flags, "-m", "scutch.reproduce.process"],
-            input=json.dumps(request), capture_output=True, text=True, timeout=SECONDS,
-        )  # fmt: skip
+            input=json.dumps(request),
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
     except subprocess.TimeoutExpired:
         raise NotReproducible(requirement, f"it took more than {SECONDS} s") from None
     if done.returncode != 0:
@@ -124,9 +129,12 @@ def _verify(requirement: str, text: str, python: str, implementation: str) -> No
         beside = str(adapter.parent.resolve()) if adapter.is_file() else ""
         path = os.pathsep.join(filter(None, [beside, os.environ.get("PYTHONPATH")]))
         done = subprocess.run(
-            [python, str(file)], capture_output=True, text=True, timeout=SECONDS,
+            [python, str(file)],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
             env={**os.environ, "PYTHONPATH": path},
-        )  # fmt: skip
+        )
     if done.returncode != 1:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:]
         raise NotReproducible(
@@ -158,12 +166,30 @@ def issue(requirement: str, text: str, cause: Cause | None = None) -> str:
     loss = [row.loss, ""] if row.loss else []
     return "\n".join(
         [
-            f"# {cause.fault if cause else row.title}", "",
+            f"# {cause.fault if cause else row.title}",
+            "",
             *([cause.effect, "", f"Where: `{cause.at}`", ""] if cause else []),
-            row.text, "", *quote, *loss,
-            "## To reproduce", "", "```python", program.strip(), "```", "",
-            "It exits with 1 while the fault is there, and with 0 when it is gone.", "",
-            "## What came", "", "```text", *told, "```", "",
-            "## Versions", "", versions, "",
+            row.text,
+            "",
+            *quote,
+            *loss,
+            "## To reproduce",
+            "",
+            "```python",
+            program.strip(),
+            "```",
+            "",
+            "It exits with 1 while the fault is there, and with 0 when it is gone.",
+            "",
+            "## What came",
+            "",
+            "```text",
+            *told,
+            "```",
+            "",
+            "## Versions",
+            "",
+            versions,
+            "",
         ]
-    )  # fmt: skip
+    )

@@ -78,8 +78,9 @@ def _mapped_items(node: ast.DictComp, names: list[str], over: ast.expr) -> ast.e
         ):
             pairs = [
                 dict(zip(names, (key, value), strict=True))
-                for key, value in zip(shown.keys, shown.values, strict=True) if key
-            ]  # fmt: skip
+                for key, value in zip(shown.keys, shown.values, strict=True)
+                if key
+            ]
             keys = [replaced(node.key, pair) for pair in pairs]
             return ast.Dict([*keys], [replaced(node.value, pair) for pair in pairs])
     return None

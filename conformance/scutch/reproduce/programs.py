@@ -30,9 +30,11 @@ from scutch.reproduce.syntax import CHECK, closed
 
 _LAW = "law"
 _MAKERS = {
-    "SUBJECTS": "scutch.inputs.subjects", "remaining": "scutch.inputs.subjects",
-    "Builder": "scutch.inputs.descriptions", "build": "scutch.inputs.descriptions",
-}  # fmt: skip
+    "SUBJECTS": "scutch.inputs.subjects",
+    "remaining": "scutch.inputs.subjects",
+    "Builder": "scutch.inputs.descriptions",
+    "build": "scutch.inputs.descriptions",
+}
 """The names of the suite that a driver uses, with their modules."""
 
 
@@ -88,9 +90,12 @@ class Failure:
 
     @classmethod
     def of(
-        cls, law: Law, inputs: Mapping[str, Any], implementation: Implementation,
+        cls,
+        law: Law,
+        inputs: Mapping[str, Any],
+        implementation: Implementation,
         reference: Implementation,
-    ) -> "Failure":  # fmt: skip
+    ) -> "Failure":
         """Try a call, and then the same call on the reference.
 
         Args:

@@ -61,8 +61,13 @@ class Pruned(ast.NodeTransformer):
         """Keep what ran."""
         node.returns = None
         arguments = node.args
-        for each in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs,
-                     arguments.vararg, arguments.kwarg]:  # fmt: skip
+        for each in [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]:
             if each is not None:
                 each.annotation = None
         node.body = self.block(node.body)

@@ -35,9 +35,15 @@ from scutch.reproduce.syntax import (
 MANY = 16
 """How many steps of a kind are tried at once, at first."""
 STEPS: tuple[steps.Step, ...] = (
-    steps.returned, steps.methods, displays.unrolled, steps.named, steps.spliced, steps.variables,
-    steps.parameters, functools.partial(steps.simpler, frozenset(VOCABULARY)),
-)  # fmt: skip
+    steps.returned,
+    steps.methods,
+    displays.unrolled,
+    steps.named,
+    steps.spliced,
+    steps.variables,
+    steps.parameters,
+    functools.partial(steps.simpler, frozenset(VOCABULARY)),
+)
 
 
 class Reducer:
@@ -161,8 +167,20 @@ def _changed(step: steps.Step, tree: ast.Module, place: int) -> ast.Module | Non
 
 def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
     """The expressions whose values are worth knowing, the outermost first."""
-    kinds = (ast.Call, ast.Subscript, ast.Attribute, ast.BinOp, ast.IfExp, ast.Name, ast.ListComp,
-             ast.DictComp, ast.SetComp, ast.Tuple, ast.List, ast.Dict)  # fmt: skip
+    kinds = (
+        ast.Call,
+        ast.Subscript,
+        ast.Attribute,
+        ast.BinOp,
+        ast.IfExp,
+        ast.Name,
+        ast.ListComp,
+        ast.DictComp,
+        ast.SetComp,
+        ast.Tuple,
+        ast.List,
+        ast.Dict,
+    )
     for node in free_nodes(tree):
         if isinstance(node, kinds) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             yield node

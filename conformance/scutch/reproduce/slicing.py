@@ -247,8 +247,9 @@ class Resolved(ast.NodeTransformer):
 
     def visit_comprehension_like(self, node: Any) -> Any:
         """Its targets are its own."""
-        names = {n.id for g in node.generators for n in ast.walk(g.target)
-                 if isinstance(n, ast.Name)}  # fmt: skip
+        names = {
+            n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)
+        }
         self.scopes.append((False, names))
         self.generic_visit(node)
         self.scopes.pop()

@@ -36,10 +36,12 @@ Change = Callable[[ast.Module], ast.Module]
 def _functions(tree: ast.Module) -> dict[str, ast.FunctionDef]:
     """The functions of a program that can stand in the place of their calls."""
     return {
-        node.name: node for node in tree.body
-        if isinstance(node, ast.FunctionDef) and not node.decorator_list
+        node.name: node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        and not node.decorator_list
         and not any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(node))
-    }  # fmt: skip
+    }
 
 
 def returned(tree: ast.Module) -> Iterator[Change]:
@@ -94,9 +96,12 @@ def methods(tree: ast.Module) -> Iterator[Change]:
 
 
 def _as_function(
-    attribute: ast.Attribute, call: ast.Call | None, kind: ast.ClassDef, method: ast.FunctionDef,
+    attribute: ast.Attribute,
+    call: ast.Call | None,
+    kind: ast.ClassDef,
+    method: ast.FunctionDef,
     tree: ast.Module,
-) -> ast.Module:  # fmt: skip
+) -> ast.Module:
     """A program in which a method is a function, which takes its object."""
     name = f"{kind.name}_{method.name}"
     if not any(isinstance(e, ast.FunctionDef) and e.name == name for e in tree.body):
@@ -142,27 +147,40 @@ def _once(statement: ast.stmt) -> Iterator[ast.AST]:
     if hasattr(statement, "body"):
         heads = [getattr(statement, n) for n in ("test", "iter") if hasattr(statement, n)]
         heads += [item.context_expr for item in getattr(statement, "items", ())]
-    waiting = [] if isinstance(statement, ast.While) or (getattr(statement, CHECK, False) and (
-        not isinstance(statement, ast.If))) else heads  # fmt: skip
+    waiting = (
+        []
+        if isinstance(statement, ast.While)
+        or (getattr(statement, CHECK, False) and (not isinstance(statement, ast.If)))
+        else heads
+    )
     for node in waiting:
         yield node
-        if not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp
-                          | ast.GeneratorExp):  # fmt: skip
+        if not isinstance(
+            node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+        ):
             waiting += ast.iter_child_nodes(node)
 
 
 def _returns_last(function: ast.FunctionDef) -> bool:
     """Whether a function returns with its last statement alone."""
-    inner = [n for each in ast.walk(function) if isinstance(each, ast.FunctionDef)
-             and each is not function for n in ast.walk(each)]  # fmt: skip
+    inner = [
+        n
+        for each in ast.walk(function)
+        if isinstance(each, ast.FunctionDef) and each is not function
+        for n in ast.walk(each)
+    ]
     returns = [n for n in ast.walk(function) if isinstance(n, ast.Return) and n not in inner]
     return all(each is function.body[-1] for each in returns)
 
 
 def _splice(
-    block: list[ast.stmt], statement: ast.stmt, call: ast.Call, function: ast.FunctionDef,
-    values: dict[str, ast.expr], tree: ast.Module,
-) -> ast.Module:  # fmt: skip
+    block: list[ast.stmt],
+    statement: ast.stmt,
+    call: ast.Call,
+    function: ast.FunctionDef,
+    values: dict[str, ast.expr],
+    tree: ast.Module,
+) -> ast.Module:
     tree.body.remove(function)
     read, given = names_of(tree)
     taken = {*read, *given}
@@ -170,9 +188,10 @@ def _splice(
     fresh = {n: unused(n, taken) for n in sorted(bound(function) - same) if n in taken}
     body = [Renamed(fresh).visit(each) for each in function.body]
     before: list[ast.stmt] = [
-        ast.Assign([ast.Name(fresh.get(n, n), ast.Store())], v) for n, v in values.items()
+        ast.Assign([ast.Name(fresh.get(n, n), ast.Store())], v)
+        for n, v in values.items()
         if n not in same
-    ]  # fmt: skip
+    ]
     value: ast.expr = ast.Constant(None)
     if isinstance(body[-1], ast.Return):
         value = body.pop().value or value
@@ -265,8 +284,13 @@ def _inlined(
 # ------------------------------------------------------------------ fewer parts
 
 
-_PARTS = {ast.FunctionDef: ("decorator_list",), ast.ClassDef: ("decorator_list", "bases"),
-          ast.BoolOp: ("values",), ast.Match: ("cases",), ast.Try: ("handlers",)}  # fmt: skip
+_PARTS = {
+    ast.FunctionDef: ("decorator_list",),
+    ast.ClassDef: ("decorator_list", "bases"),
+    ast.BoolOp: ("values",),
+    ast.Match: ("cases",),
+    ast.Try: ("handlers",),
+}
 
 
 def simpler(inputs: Collection[str], tree: ast.Module) -> Iterator[Change]:
@@ -284,8 +308,9 @@ def simpler(inputs: Collection[str], tree: ast.Module) -> Iterator[Change]:
     own = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     own -= set(inputs)
     for node in free_nodes(tree):
-        of_own = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and (
-            node.func.id in own)  # fmt: skip
+        of_own = (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and (node.func.id in own)
+        )
         for name in ("keywords", "args") if of_own else _PARTS.get(type(node), ()):
             for each in list(getattr(node, name)):
                 yield functools.partial(_dropped, node, name, each)

@@ -128,9 +128,13 @@ def moded_lifts(draw: st.DrawFn, kind: str) -> ObjectCall:
     results = draw(st.lists(steps(returned), max_size=2))
     under = dataclasses.replace(lift, prefixes=given, options=options)
     return ObjectCall(
-        rewritten(graph, dtype, shape), arguments, tuple(done), tuple(results), (under,),
+        rewritten(graph, dtype, shape),
+        arguments,
+        tuple(done),
+        tuple(results),
+        (under,),
         dtype or "int32",
-    )  # fmt: skip
+    )
 
 
 LIFTS = ("vmap", "scan", "grad", "remat", "shard_map")
@@ -170,9 +174,13 @@ def unkept_calls(draw: st.DrawFn) -> ObjectCall:
     results = draw(st.lists(steps(("node", "fresh", "value")), min_size=1, max_size=2))
     under = Transformation(kind, given, x, prefix, mesh, options)
     return ObjectCall(
-        rewritten(graph, dtype, shape), arguments, tuple(done), tuple(results), (under,),
+        rewritten(graph, dtype, shape),
+        arguments,
+        tuple(done),
+        tuple(results),
+        (under,),
         dtype or "int32",
-    )  # fmt: skip
+    )
 
 
 def of_parameters(value: Any) -> Any:

@@ -94,9 +94,14 @@ def object_calls(
         laid = [Sharding(under[0].mesh, spec.names) for spec in SPECS]
         held = draw(st.sampled_from(("NumPy's", *HELD, *laid)))
     return ObjectCall(
-        rewritten(program.graph, dtype, shape), arguments, program.steps, program.results, under,
-        dtype or "int32", held,
-    )  # fmt: skip
+        rewritten(program.graph, dtype, shape),
+        arguments,
+        program.steps,
+        program.results,
+        under,
+        dtype or "int32",
+        held,
+    )
 
 
 @st.composite

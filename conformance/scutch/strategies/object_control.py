@@ -19,10 +19,13 @@ from scutch.strategies.programs import programs
 
 _OUTER = ("", "", "", "jit", "vmap", "scan", "grad", "remat")
 _INSIDE = {
-    "cond": ("", "jit", "remat"), "switch": ("", "jit", "remat"),
-    "while_loop": ("", "remat", "scan", "vmap", "grad"), "fori_loop": ("", "remat", "scan"),
-    "vjp": ("",), "jvp": ("",),
-}  # fmt: skip
+    "cond": ("", "jit", "remat"),
+    "switch": ("", "jit", "remat"),
+    "while_loop": ("", "remat", "scan", "vmap", "grad"),
+    "fori_loop": ("", "remat", "scan"),
+    "vjp": ("",),
+    "jvp": ("",),
+}
 """Transformations of the function of a branch, whose results keep their shapes, or of a turn."""
 _OF_OBJECTS = ((Ref(0),), (Ref(0), Ref(1)), (Ref(0), {"x": Ref(1)}))
 """Arguments that a gradient can be for: the first one is an object."""

@@ -6,10 +6,15 @@ from scutch.inputs.descriptions import Mesh
 from scutch.inputs.tensor_parallel import FILTERS, HELD, Blocks
 
 _MESHES = (
-    Mesh((2,), ("model",)), Mesh((1,), ("model",)), Mesh((4,), ("model",)), Mesh((8,), ("model",)),
-    Mesh((2, 2), ("data", "model")), Mesh((4, 2), ("data", "model")),
-    Mesh((2, 4), ("data", "model")), Mesh((8, 1), ("data", "model")),
-)  # fmt: skip
+    Mesh((2,), ("model",)),
+    Mesh((1,), ("model",)),
+    Mesh((4,), ("model",)),
+    Mesh((8,), ("model",)),
+    Mesh((2, 2), ("data", "model")),
+    Mesh((4, 2), ("data", "model")),
+    Mesh((2, 4), ("data", "model")),
+    Mesh((8, 1), ("data", "model")),
+)
 _KINDS = (("Param", "BatchStat"), ("Scale", "Cache"), ("BatchStat", "Param"))
 
 

@@ -217,11 +217,13 @@ class _Reader(ast.NodeVisitor):
     def _note_call(self, at: ast.expr, name: str, node: ast.Call) -> None:
         starred = any(isinstance(each, ast.Starred) for each in node.args)
         self._note(
-            at, name, is_call=True,
+            at,
+            name,
+            is_call=True,
             keywords=tuple(word.arg for word in node.keywords if word.arg),
             positions=-1 if starred else len(node.args),
             open_keywords=any(word.arg is None for word in node.keywords),
-        )  # fmt: skip
+        )
 
     def _keys(self, node: ast.Call) -> Iterator[str]:
         """Keys of metadata that a call spells."""

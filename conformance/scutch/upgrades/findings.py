@@ -272,8 +272,10 @@ def _touches(use: Use, text: str, old: Interface) -> bool:
         return True
     if not use.is_call or use.open_keywords:
         return False
-    return all(_given(use, each.lstrip("!")) != each.startswith("!")
-               for each in match["arguments"].split(","))  # fmt: skip
+    return all(
+        _given(use, each.lstrip("!")) != each.startswith("!")
+        for each in match["arguments"].split(",")
+    )
 
 
 def _given(use: Use, argument: str) -> bool:

@@ -74,16 +74,27 @@ def _closing(found: Findings) -> Iterator[str]:
 def to_json(found: Findings) -> str:
     """As data."""
     data = {
-        "old": found.old.release, "new": found.new.release, "package": found.old.package,
-        "files": found.code.files, "lines": found.code.lines,
+        "old": found.old.release,
+        "new": found.new.release,
+        "package": found.old.package,
+        "files": found.code.files,
+        "lines": found.code.lines,
         "unread": [list(each) for each in found.code.unread],
         "findings": [
-            {"file": f.use.file, "line": f.use.line, "column": f.use.column, "name": f.use.name,
-             "gravity": f.gravity, "text": f.text, "instead": f.instead, "since": f.since,
-             "reached": f.reached}
+            {
+                "file": f.use.file,
+                "line": f.use.line,
+                "column": f.use.column,
+                "name": f.use.name,
+                "gravity": f.gravity,
+                "text": f.text,
+                "instead": f.instead,
+                "since": f.since,
+                "reached": f.reached,
+            }
             for f in found.found
         ],
-    }  # fmt: skip
+    }
     return json.dumps(data, indent=1, ensure_ascii=False)
 
 
@@ -94,17 +105,22 @@ def sarif(found: Findings) -> str:
             "ruleId": each.gravity,
             "level": _LEVELS[each.gravity],
             "message": {"text": _message(each)},
-            "locations": [{"physicalLocation": {
-                "artifactLocation": {"uri": each.use.file},
-                "region": {"startLine": each.use.line, "startColumn": each.use.column},
-            }}],
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": each.use.file},
+                        "region": {"startLine": each.use.line, "startColumn": each.use.column},
+                    }
+                }
+            ],
         }
         for each in found.found
-    ]  # fmt: skip
+    ]
     rules = [{"id": key, "shortDescription": {"text": title}} for key, title in GRAVITIES.items()]
     run: dict[str, Any] = {
-        "tool": {"driver": {"name": "scutch upgrade", "rules": rules}}, "results": results,
-    }  # fmt: skip
+        "tool": {"driver": {"name": "scutch upgrade", "rules": rules}},
+        "results": results,
+    }
     schema = "https://json.schemastore.org/sarif-2.1.0.json"
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2)
 

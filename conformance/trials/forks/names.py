@@ -38,9 +38,7 @@ def unboxing_strips_the_outer_layer_only(plant):
 @fault("metadata/box-specs/arrays-have-empty-specs", among="BOX")
 def arrays_without_a_box_have_no_spec(plant):
     spec = meta._get_leaf_pspec
-    plant.function(
-        spec, lambda x: spec(x) if isinstance(x, meta.AxisMetadata) else None
-    )  # fmt: skip
+    plant.function(spec, lambda x: spec(x) if isinstance(x, meta.AxisMetadata) else None)
 
 
 @fault("metadata/box-constraints/own-mesh-wins", among="BOX")
@@ -67,9 +65,7 @@ def none_is_taken_for_a_missing_name(plant):
 @fault("metadata/box-values/initializer-boxes-its-result", among="BOX")
 def a_wrapped_initializer_loses_its_keywords(plant):
     wrap = meta.with_partitioning
-    plant.function(
-        wrap, lambda fn, names, mesh=None: wrap(lambda *a, **k: fn(*a), names, mesh)
-    )  # fmt: skip
+    plant.function(wrap, lambda fn, names, mesh=None: wrap(lambda *a, **k: fn(*a), names, mesh))
 
 
 @fault("metadata/logical-rules/first-free-rule-wins", among="LOG-[1-8]*")

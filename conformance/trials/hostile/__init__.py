@@ -71,9 +71,10 @@ def hostile(acts: dict[str, Callable[..., Any]], **spaces: Any) -> Implementatio
     lying_box = boxes(logical.LogicallyPartitioned)
     lies["logical"] = {"LogicallyPartitioned": lying_box, **lies["logical"]}
     return Implementation(
-        "hostile", "1",
+        "hostile",
+        "1",
         **{
             space: Namespace(f"hostile: {space}", SimpleNamespace(**names), HONEST[space])
             for space, names in lies.items()
         },
-    )  # fmt: skip
+    )

@@ -138,19 +138,24 @@ ORDER = "test_the_order_of_attributes_does_not_matter"
 CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "a definition equal to all": (ORDER, {"nnx": {"split": _other_definition, "merge": merged}}),
     "a definition that answers in NumPy's bool": (
-        ORDER, {"nnx": {"split": _answering(np.True_), "merge": merged}},
+        ORDER,
+        {"nnx": {"split": _answering(np.True_), "merge": merged}},
     ),
     "a definition that answers in an array": (
-        ORDER, {"nnx": {"split": _answering(jnp.ones((), bool)), "merge": merged}},
+        ORDER,
+        {"nnx": {"split": _answering(jnp.ones((), bool)), "merge": merged}},
     ),
     "a definition that answers in what passes for True": (
-        ORDER, {"nnx": {"split": _answering(Passing()), "merge": merged}},
+        ORDER,
+        {"nnx": {"split": _answering(Passing()), "merge": merged}},
     ),
     "metadata equal to all": (
-        "test_metadata_is_handed_over_in_copies", {"nnx": {"Param": Param}},
+        "test_metadata_is_handed_over_in_copies",
+        {"nnx": {"Param": Param}},
     ),
     "names of a variable equal to all": (
-        "test_a_variable_stays_where_eager_sharding_is_off", {"nnx": {"Param": PlacedParam}},
+        "test_a_variable_stays_where_eager_sharding_is_off",
+        {"nnx": {"Param": PlacedParam}},
     ),
     "a state that holds all": (
         "test_a_state_flattens_to_paths_and_back",
@@ -169,10 +174,12 @@ CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {"transforms": {"StateSharding": AgreeingSharding}},
     ),
     "a registered name equal to all": (
-        "test_a_taken_name_is_refused", {"bridge": {"variable_type_name": lambda typ: Name("odd")}},
+        "test_a_taken_name_is_refused",
+        {"bridge": {"variable_type_name": lambda typ: Name("odd")}},
     ),
     "a collection equal to all": (
-        "test_the_collection_is_the_first_key", {"bridge": {"get_col_name": _odd_collection}},
+        "test_the_collection_is_the_first_key",
+        {"bridge": {"get_col_name": _odd_collection}},
     ),
     "specs of a bridged box equal to all": (
         "test_the_spec_of_the_box_is_that_of_the_variable",
@@ -182,5 +189,5 @@ CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "test_a_rule_may_leave_an_axis_to_the_compiler",
         {"logical": {"logical_to_mesh_axes": lambda names, rules: (Name("odd"),) * len(names)}},
     ),
-}  # fmt: skip
+}
 """The lies by name: the law during which each is told, and its replacements by namespace."""

@@ -131,11 +131,16 @@ NAMES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
 """Functions that make wrong names for a box from the right ones, by a description of the result."""
 
 LAWS = {
-    "add_axis": ("test_an_added_axis_is_named_at_its_index", "test_none_is_a_partition_name",
-                 "test_removing_an_added_axis_restores_the_box"),
-    "remove_axis": ("test_a_removed_axis_takes_its_name_along",
-                    "test_adding_a_removed_axis_restores_the_box"),
-}  # fmt: skip
+    "add_axis": (
+        "test_an_added_axis_is_named_at_its_index",
+        "test_none_is_a_partition_name",
+        "test_removing_an_added_axis_restores_the_box",
+    ),
+    "remove_axis": (
+        "test_a_removed_axis_takes_its_name_along",
+        "test_adding_a_removed_axis_restores_the_box",
+    ),
+}
 """Laws that must see wrong names, by the method whose result has them."""
 
 
@@ -180,16 +185,18 @@ class Agreeing(NamedSharding):
 
 def _odd_shardings(tree: Any, mesh: Any) -> Any:
     return jax.tree_util.tree_map(
-        lambda each: Sharding(), meta.get_sharding(tree, mesh),
+        lambda each: Sharding(),
+        meta.get_sharding(tree, mesh),
         is_leaf=lambda each: isinstance(each, NamedSharding),
-    )  # fmt: skip
+    )
 
 
 def _odd_specs(tree: Any) -> Any:
     return jax.tree_util.tree_map(
-        lambda each: Spec(), meta.get_partition_spec(tree),
+        lambda each: Spec(),
+        meta.get_partition_spec(tree),
         is_leaf=lambda each: isinstance(each, PartitionSpec),
-    )  # fmt: skip
+    )
 
 
 def _odd_axes(names: Any, rules: Any = None) -> Any:
@@ -230,13 +237,16 @@ FUNCTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         {"meta": {"unbox": lambda tree: Tree(odd=Name("odd"))}},
     ),
     "specs equal to all": (
-        "test_the_spec_of_a_box_is_its_names", {"meta": {"get_partition_spec": _odd_specs}},
+        "test_the_spec_of_a_box_is_its_names",
+        {"meta": {"get_partition_spec": _odd_specs}},
     ),
     "specs of arrays equal to all": (
-        "test_an_unboxed_array_has_an_empty_spec", {"meta": {"get_partition_spec": _odd_specs}},
+        "test_an_unboxed_array_has_an_empty_spec",
+        {"meta": {"get_partition_spec": _odd_specs}},
     ),
     "shardings equal to all": (
-        "test_the_sharding_is_that_of_the_spec", {"meta": {"get_sharding": _odd_shardings}},
+        "test_the_sharding_is_that_of_the_spec",
+        {"meta": {"get_sharding": _odd_shardings}},
     ),
     "mapped specs equal to all": (
         "test_the_first_rule_with_free_axes_wins",
@@ -254,7 +264,7 @@ FUNCTIONS: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
         "test_leaving_a_context_restores_the_rules",
         {"logical": {"get_logical_axis_rules": _Rules.get_logical_axis_rules}},
     ),
-}  # fmt: skip
+}
 """Lies that are told while one law is tried: the law, and replacements by namespace and name."""
 
 

@@ -171,18 +171,18 @@ CLASSES = {
     "assume": _standing(remove_axis=property(domain.assume)),
     "not_available": _standing(remove_axis=property(domain.not_available)),
     "import_or_leave": _standing(remove_axis=property(partial(domain.import_or_leave, "no_such"))),
-    "need_devices": _standing(
-        remove_axis=property(domain.need_devices), __gt__=lambda *_: True
-    ),
+    "need_devices": _standing(remove_axis=property(domain.need_devices), __gt__=lambda *_: True),
     "a helper of laws": _standing(remove_axis=property(partial(backends.on_any, name="none"))),
     "an ended generator": _standing(
         remove_axis=property(partial(_ended().throw, domain.OutOfDomain()))
     ),
     "a name of its own namespace": _standing(
         remove_axis=property(partial(Namespace.__getattr__, name="Partitioned")),
-        _title="mine", _modules=(), claimed=lambda *_: frozenset(),
+        _title="mine",
+        _modules=(),
+        claimed=lambda *_: frozenset(),
     ),
-}  # fmt: skip
+}
 """Box classes, each of which has a function of the judge where a law expects a method."""
 
 

@@ -46,9 +46,10 @@ class KeepsTheEnd:
     @staticmethod
     def call(state, jitted, arguments, keywords):
         before = [
-            (m, list(m.d)) for m in modules(arguments, keywords)
+            (m, list(m.d))
+            for m in modules(arguments, keywords)
             if isinstance(getattr(m, "d", None), list)
-        ]  # fmt: skip
+        ]
         result = jitted(*arguments, **keywords)
         for module, items in before:
             if isinstance(getattr(module, "d", None), list) and len(module.d) < len(items):
@@ -376,10 +377,13 @@ class ForgetsTuples:
     @staticmethod
     def call(state, jitted, arguments, keywords):
         before = [
-            (module, name, value) for module in modules(arguments, keywords) for name in "abc"
+            (module, name, value)
+            for module in modules(arguments, keywords)
+            for name in "abc"
             if isinstance(value := getattr(module, name, None), tuple)
-            and value and all(isinstance(each, jax.Array) for each in value)
-        ]  # fmt: skip
+            and value
+            and all(isinstance(each, jax.Array) for each in value)
+        ]
         result = jitted(*arguments, **keywords)
         for module, name, value in before:
             setattr(module, name, nnx.data(value))

@@ -392,8 +392,11 @@ class UpdatesVariablesAlone:
 
     def update(node, *states):
         flat = nnx.to_flat_state(nnx.merge_state(*states))
-        bare = {p for p, leaf in nnx.to_flat_state(nnx.state(node))
-                if not isinstance(leaf, nnx.Variable)}  # fmt: skip
+        bare = {
+            p
+            for p, leaf in nnx.to_flat_state(nnx.state(node))
+            if not isinstance(leaf, nnx.Variable)
+        }
         nnx.update(node, nnx.from_flat_state((p, leaf) for p, leaf in flat if p not in bare))
 
 

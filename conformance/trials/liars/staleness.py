@@ -7,8 +7,11 @@ from trials.liars.lifted import attributes, graph, lifted, modules, stale, varia
 
 def _lists(arguments, keywords):
     """Plain lists by the module that holds them, and tracked ones."""
-    found = [(m, "d", list(m.d)) for m in modules(arguments, keywords)
-             if isinstance(getattr(m, "d", None), list)]  # fmt: skip
+    found = [
+        (m, "d", list(m.d))
+        for m in modules(arguments, keywords)
+        if isinstance(getattr(m, "d", None), list)
+    ]
     tracked = [n for n in graph(arguments, keywords) if isinstance(n, nnx.List)]
     return found + [(n, None, list(n)) for n in tracked]
 
@@ -21,8 +24,11 @@ def _put_list(holder, key, items):
 
 def _dicts(arguments, keywords):
     """Plain dicts by the module that holds them, and tracked ones."""
-    found = [(m, "d", dict(m.d)) for m in modules(arguments, keywords)
-             if isinstance(getattr(m, "d", None), dict)]  # fmt: skip
+    found = [
+        (m, "d", dict(m.d))
+        for m in modules(arguments, keywords)
+        if isinstance(getattr(m, "d", None), dict)
+    ]
     tracked = [n for n in graph(arguments, keywords) if isinstance(n, nnx.Dict)]
     return found + [(n, None, dict(n)) for n in tracked]
 

@@ -36,8 +36,9 @@ class OtherKeys:
     class ToNNX(bridge.ToNNX):
         def __call__(self, *args, rngs=None, **kwargs):
             keyed = isinstance(rngs, jax.Array)
-            return super().__call__(*args, rngs=jax.random.fold_in(rngs, 1) if keyed else rngs,
-                                    **kwargs)  # fmt: skip
+            return super().__call__(
+                *args, rngs=jax.random.fold_in(rngs, 1) if keyed else rngs, **kwargs
+            )
 
 
 @of_bridge
@@ -152,9 +153,10 @@ class DropsOfEachApart:
 
 
 tell(
-    DropsOfEachApart, claims=HONEST,
+    DropsOfEachApart,
+    claims=HONEST,
     nnx={"MultiHeadAttention": DropsOfEachApart.MultiHeadAttention},
-)  # fmt: skip
+)
 
 
 @of_bridge

@@ -8,9 +8,14 @@ import jax.numpy as jnp
 import scutch
 
 RULES = (
-    ("batch", "fsdp"), ("vocab", "tensor"), ("embed", "fsdp"), ("mlp", "tensor"),
-    ("layers", None), ("length", None), ("stream", None),
-)  # fmt: skip
+    ("batch", "fsdp"),
+    ("vocab", "tensor"),
+    ("embed", "fsdp"),
+    ("mlp", "tensor"),
+    ("layers", None),
+    ("length", None),
+    ("stream", None),
+)
 MESH = {"fsdp": 4, "tensor": 2}
 VOCABULARY, WIDTH, HIDDEN, BATCH, LENGTH = 64, 16, 32, 8, 4
 
@@ -80,9 +85,12 @@ class Decoder(nn.Module):
         if options.scanned:
             metadata = {nn.PARTITION_NAME: "layers"} if options.partition_name else {}
             x, _ = nn.scan(
-                Block, length=options.layers, variable_axes={"params": 0}, metadata_params=metadata,
+                Block,
+                length=options.layers,
+                variable_axes={"params": 0},
+                metadata_params=metadata,
                 split_rngs={"params": True, "dropout": options.split_keys},
-            )(options, name="layers")(x, None)  # fmt: skip
+            )(options, name="layers")(x, None)
         else:
             for number in range(options.layers):
                 x, _ = Block(options, number, name=f"layer_{number}")(x)

@@ -102,9 +102,14 @@ def residual(more=None, **options):
     """The residual network."""
     step = functools.partial(parallel_step, **options)
     return scutch.Model(
-        ResNet(), STRUCT((8, 4, 4, 3), "float32"), loss=image_loss, start=first_state,
-        meshes=({"data": 4},), step=lambda state, images: step(state, images), **(more or {}),
-    )  # fmt: skip
+        ResNet(),
+        STRUCT((8, 4, 4, 3), "float32"),
+        loss=image_loss,
+        start=first_state,
+        meshes=({"data": 4},),
+        step=lambda state, images: step(state, images),
+        **(more or {}),
+    )
 
 
 # A language model whose annotations name mesh axes ------------------------------------------------
@@ -172,10 +177,16 @@ class LanguageModel(nn.Module):
 def language(more=None, **options):
     """The language model."""
     return scutch.Model(
-        LanguageModel(LanguageOptions(**options)), STRUCT((8, 4), "int32"), loss=cross_entropy,
-        **{"meshes": ({"data": 2, "model": 4},), "optimizer": optax.adamw(1e-3), "large": 2048,
-           **(more or {})},
-    )  # fmt: skip
+        LanguageModel(LanguageOptions(**options)),
+        STRUCT((8, 4), "int32"),
+        loss=cross_entropy,
+        **{
+            "meshes": ({"data": 2, "model": 4},),
+            "optimizer": optax.adamw(1e-3),
+            "large": 2048,
+            **(more or {}),
+        },
+    )
 
 
 # A vision transformer of objects -----------------------------------------------------------------
@@ -203,9 +214,14 @@ class VisionBlock(nnx.Module):
         self.options = options
         self.first, self.second = nnx.LayerNorm(8, rngs=rngs), nnx.LayerNorm(8, rngs=rngs)
         self.attention = nnx.MultiHeadAttention(
-            2, 8, decode=False, rngs=rngs, kernel_init=annotated(NORMAL, ("embed", "heads", "kv")),
-            out_kernel_init=annotated(NORMAL, ("heads", "kv", "embed")), use_bias=False,
-        )  # fmt: skip
+            2,
+            8,
+            decode=False,
+            rngs=rngs,
+            kernel_init=annotated(NORMAL, ("embed", "heads", "kv")),
+            out_kernel_init=annotated(NORMAL, ("heads", "kv", "embed")),
+            use_bias=False,
+        )
         up = annotated(NORMAL, options.odd if odd else options.up)
         self.up = nnx.Linear(8, options.hidden, use_bias=False, kernel_init=up, rngs=rngs)
         down = annotated(NORMAL, options.down)
@@ -241,17 +257,22 @@ class VisionTransformer(nnx.Module):
 
 
 VISION_RULES = (
-    ("batch", "data"), ("embed", None), ("mlp", "model"), ("heads", "model"), ("kv", None),
-)  # fmt: skip
+    ("batch", "data"),
+    ("embed", None),
+    ("mlp", "model"),
+    ("heads", "model"),
+    ("kv", None),
+)
 
 
 def vision(more=None, rules=VISION_RULES, **options):
     """The vision transformer."""
     return scutch.Model(
         lambda rngs: VisionTransformer(VisionOptions(**options), rules, rngs),
-        STRUCT((8, 4, 4, 3), "float32"), rules=rules,
+        STRUCT((8, 4, 4, 3), "float32"),
+        rules=rules,
         **{"meshes": ({"data": 4, "model": 2},), **(more or {})},
-    )  # fmt: skip
+    )
 
 
 # Gemma: parameters and activations that name mesh axes --------------------------------------------
@@ -294,8 +315,9 @@ class GemmaBlock(nnx.Module):
 
     def __call__(self, x):
         h = self.norms[0](x)
-        q, k, v = (jnp.einsum("btd,ndh->btnh", h, w[...])
-                   for w in (self.query, self.key, self.value))  # fmt: skip
+        q, k, v = (
+            jnp.einsum("btd,ndh->btnh", h, w[...]) for w in (self.query, self.key, self.value)
+        )
         h = jax.nn.dot_product_attention(q, k, v, is_causal=True)
         x = x + jnp.einsum("btnh,nhd->btd", h, self.out[...])
         h = self.norms[1](x)
@@ -325,11 +347,16 @@ class Gemma(nnx.Module):
 def gemma(more=None, **options):
     """Gemma."""
     return scutch.Model(
-        lambda rngs: Gemma(GemmaOptions(**options), rngs), STRUCT((8, 4), "int32"),
+        lambda rngs: Gemma(GemmaOptions(**options), rngs),
+        STRUCT((8, 4), "int32"),
         loss=cross_entropy,
-        **{"meshes": ({"fsdp": 4, "tensor": 2},), "optimizer": optax.adamw(1e-3), "large": 2048,
-           **(more or {})},
-    )  # fmt: skip
+        **{
+            "meshes": ({"fsdp": 4, "tensor": 2},),
+            "optimizer": optax.adamw(1e-3),
+            "large": 2048,
+            **(more or {}),
+        },
+    )
 
 
 # A decoder with logical rules, scanned along axis 1 -----------------------------------------------
@@ -405,9 +432,12 @@ class LogicalDecoder(nn.Module):
         if options.scanned:
             name = options.partition_name
             x, _ = nn.scan(
-                layer, length=3, variable_axes={"params": 1}, split_rngs={"params": True},
+                layer,
+                length=3,
+                variable_axes={"params": 1},
+                split_rngs={"params": True},
                 metadata_params={} if name is None else {nn.PARTITION_NAME: name},
-            )(options, name="layers")(x, None)  # fmt: skip
+            )(options, name="layers")(x, None)
         else:
             for number in range(3):
                 x, _ = layer(options, number, name=f"layers_{number}")(x)
@@ -415,22 +445,36 @@ class LogicalDecoder(nn.Module):
 
 
 DECODER_RULES = (
-    ("activation_batch", ("data", "fsdp")), ("activation_length", None),
-    ("activation_embed", "tensor"), ("activation_mlp", "tensor"), ("vocab", "tensor"),
-    ("embed", "fsdp"), ("heads", "tensor"), ("kv", None), ("mlp", "tensor"), ("norm", "tensor"),
+    ("activation_batch", ("data", "fsdp")),
+    ("activation_length", None),
+    ("activation_embed", "tensor"),
+    ("activation_mlp", "tensor"),
+    ("vocab", "tensor"),
+    ("embed", "fsdp"),
+    ("heads", "tensor"),
+    ("kv", None),
+    ("mlp", "tensor"),
+    ("norm", "tensor"),
     ("layers", None),
-)  # fmt: skip
+)
 
 
 def logical(more=None, rules=DECODER_RULES, **options):
     """The decoder with logical rules."""
     return scutch.Model(
-        LogicalDecoder(DecoderOptions(**options)), STRUCT((8, 4), "int32"), loss=cross_entropy,
-        rules=rules, input_names=(("activation_batch", "activation_length"),),
-        **{"meshes": ({"data": 1, "fsdp": 4, "tensor": 2},), "optimizer": optax.adamw(1e-3),
-           "large": 2048, "unrolled": LogicalDecoder(DecoderOptions(scanned=False)),
-           **(more or {})},
-    )  # fmt: skip
+        LogicalDecoder(DecoderOptions(**options)),
+        STRUCT((8, 4), "int32"),
+        loss=cross_entropy,
+        rules=rules,
+        input_names=(("activation_batch", "activation_length"),),
+        **{
+            "meshes": ({"data": 1, "fsdp": 4, "tensor": 2},),
+            "optimizer": optax.adamw(1e-3),
+            "large": 2048,
+            "unrolled": LogicalDecoder(DecoderOptions(scanned=False)),
+            **(more or {}),
+        },
+    )
 
 
 MODELS = {

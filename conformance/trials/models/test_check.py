@@ -30,71 +30,101 @@ ROOT = Path(__file__).parents[3]
 LAYERS = "layers/wide/kernel"
 PLANTED = {
     "a name without rule": (
-        lambda: decoder(rules=without("mlp")), "annotations/each-name-has-a-rule", LAYERS,
+        lambda: decoder(rules=without("mlp")),
+        "annotations/each-name-has-a-rule",
+        LAYERS,
     ),
     "a misspelt name": (
-        lambda: decoder(wide=("embed", "mpl")), "annotations/each-name-has-a-rule", LAYERS,
+        lambda: decoder(wide=("embed", "mpl")),
+        "annotations/each-name-has-a-rule",
+        LAYERS,
     ),
     "a constraint by a name without rule": (
-        lambda: decoder(rules=without("length")), "annotations/each-name-has-a-rule", "decoder.py",
+        lambda: decoder(rules=without("length")),
+        "annotations/each-name-has-a-rule",
+        "decoder.py",
     ),
     "names swapped": (
-        lambda: decoder(wide=("mlp", "embed")), "annotations/names-are-not-swapped", LAYERS,
+        lambda: decoder(wide=("mlp", "embed")),
+        "annotations/names-are-not-swapped",
+        LAYERS,
     ),
     "names swapped in each of some layers": (
         lambda: decoder(wide=("mlp", "embed"), scanned=False),
-        "annotations/names-are-not-swapped", "layer_0/wide/kernel",
+        "annotations/names-are-not-swapped",
+        "layer_0/wide/kernel",
     ),
     "a name twice": (
-        lambda: decoder(wide=("embed", "embed")), "annotations/one-name-for-each-axis", LAYERS,
+        lambda: decoder(wide=("embed", "embed")),
+        "annotations/one-name-for-each-axis",
+        LAYERS,
     ),
     "a name too few": (
-        lambda: decoder(table=("vocab",)), "annotations/one-name-for-each-axis", "embed/embedding",
+        lambda: decoder(table=("vocab",)),
+        "annotations/one-name-for-each-axis",
+        "embed/embedding",
     ),
     "names that compete": (
-        lambda: decoder(rules=instead("mlp", "fsdp")), "annotations/names-do-not-compete",
+        lambda: decoder(rules=instead("mlp", "fsdp")),
+        "annotations/names-do-not-compete",
         "layers/",
     ),
     "a mesh axis misspelt": (
-        lambda: decoder(rules=instead("mlp", "tensr")), "annotations/the-mesh-has-the-axis",
+        lambda: decoder(rules=instead("mlp", "tensr")),
+        "annotations/the-mesh-has-the-axis",
         "layers/",
     ),
     "a size that does not divide": (
-        lambda: decoder(hidden=33), "annotations/sizes-divide", "layers/",
+        lambda: decoder(hidden=33),
+        "annotations/sizes-divide",
+        "layers/",
     ),
     "a batch that does not divide": (
-        lambda: decoder(batch=6), "annotations/sizes-divide", "input 0",
+        lambda: decoder(batch=6),
+        "annotations/sizes-divide",
+        "input 0",
     ),
     "one layer of several annotated otherwise": (
         lambda: decoder(scanned=False, layers=3, odd_layer=("embed", None)),
-        "annotations/siblings-lie-alike", "layer_1/wide/kernel",
+        "annotations/siblings-lie-alike",
+        "layer_1/wide/kernel",
     ),
     "a large table without names": (
         lambda: decoder(table=None, more={"large": 1024}),
-        "annotations/large-parameters-are-sharded", "embed/embedding",
+        "annotations/large-parameters-are-sharded",
+        "embed/embedding",
     ),
     "no constraint of the residual stream in a scan": (
-        lambda: decoder(constrained=False), "annotations/layers-constrain-alike", "layers",
+        lambda: decoder(constrained=False),
+        "annotations/layers-constrain-alike",
+        "layers",
     ),
     "no constraint in one layer": (
         lambda: decoder(scanned=False, layers=3, odd_constraint=False),
-        "annotations/layers-constrain-alike", "layer_1",
+        "annotations/layers-constrain-alike",
+        "layer_1",
     ),
     "a scan without partition name": (
         lambda: decoder(partition_name=False),
-        "annotations/the-model-is-made-from-shapes", "initialisation",
+        "annotations/the-model-is-made-from-shapes",
+        "initialisation",
     ),
     "one key for two dropouts": (
-        lambda: decoder(dropout=0.5, one_key=True, scanned=False), "values/a-key-is-used-once",
+        lambda: decoder(dropout=0.5, one_key=True, scanned=False),
+        "values/a-key-is-used-once",
         "layer_0",
     ),
     "one key for all layers of a scan": (
-        lambda: decoder(dropout=0.5, split_keys=False), "values/a-key-is-used-once", "layers",
+        lambda: decoder(dropout=0.5, split_keys=False),
+        "values/a-key-is-used-once",
+        "layers",
     ),
     "a print in a layer": (
-        lambda: decoder(printing=True), "steadiness/no-callback-leaves-the-device", "",
+        lambda: decoder(printing=True),
+        "steadiness/no-callback-leaves-the-device",
+        "",
     ),
-}  # fmt: skip
+}
 
 
 def named(verdict, law, path):
@@ -156,10 +186,14 @@ def stepped(start=None, step=None, **more):
         return nnx.Linear(8, 4, use_bias=False, kernel_init=init, rngs=rngs)
 
     return scutch.Model(
-        make, jax.ShapeDtypeStruct((8, 8), "float32"), rules=rules,
-        meshes=({"data": 4, "model": 2},), start=start or honest_start, step=step or honest_step,
+        make,
+        jax.ShapeDtypeStruct((8, 8), "float32"),
+        rules=rules,
+        meshes=({"data": 4, "model": 2},),
+        start=start or honest_start,
+        step=step or honest_step,
         **more,
-    )  # fmt: skip
+    )
 
 
 def placed(mesh):
@@ -208,9 +242,12 @@ def gradient_of_one_device(state, x):
         return jax.value_and_grad(loss_of)(kernel, x)
 
     loss, gradient = jax.shard_map(
-        local, mesh=mesh, in_specs=(PartitionSpec(), PartitionSpec("data")),
-        out_specs=(PartitionSpec(), PartitionSpec()), check_vma=False,
-    )(state["kernel"], x)  # fmt: skip
+        local,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), PartitionSpec("data")),
+        out_specs=(PartitionSpec(), PartitionSpec()),
+        check_vma=False,
+    )(state["kernel"], x)
     return {**state, "kernel": state["kernel"] - 0.1 * gradient}, jax.lax.stop_gradient(
         loss_of(state["kernel"], x)
     ) + 0 * loss
@@ -219,9 +256,12 @@ def gradient_of_one_device(state, x):
 def loss_of_one_device(state, x):
     mesh = jax.sharding.get_abstract_mesh()
     loss = jax.shard_map(
-        loss_of, mesh=mesh, in_specs=(PartitionSpec(), PartitionSpec("data")),
-        out_specs=PartitionSpec(), check_vma=False,
-    )(state["kernel"], x)  # fmt: skip
+        loss_of,
+        mesh=mesh,
+        in_specs=(PartitionSpec(), PartitionSpec("data")),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )(state["kernel"], x)
     return honest_step(state, x)[0], loss
 
 
@@ -267,45 +307,68 @@ def growing(number):
 
 STEPPED = {
     "a replicated moment": (
-        {"start": replicated_moment}, "placement/moments-lie-as-parameters", "momentum/kernel",
+        {"start": replicated_moment},
+        "placement/moments-lie-as-parameters",
+        "momentum/kernel",
     ),
     "a state that is made replicated": (
-        {"start": replicated_start}, "placement/the-state-starts-as-annotated", "kernel",
+        {"start": replicated_start},
+        "placement/the-state-starts-as-annotated",
+        "kernel",
     ),
     "a step that moves a parameter": (
-        {"step": moving_step}, "placement/steps-keep-the-placement", "kernel",
+        {"step": moving_step},
+        "placement/steps-keep-the-placement",
+        "kernel",
     ),
     "the gradient of one device": (
-        {"step": gradient_of_one_device}, "values/meshes-agree-on-updates", "kernel",
+        {"step": gradient_of_one_device},
+        "values/meshes-agree-on-updates",
+        "kernel",
     ),
     "the loss of one device": (
-        {"step": loss_of_one_device}, "values/meshes-agree-on-the-loss", "loss",
+        {"step": loss_of_one_device},
+        "values/meshes-agree-on-the-loss",
+        "loss",
     ),
     "a state that is stored without its shardings": (
         {"start": stored_start, "step": stored_step},
-        "placement/a-restored-state-lies-as-before", "kernel",
+        "placement/a-restored-state-lies-as-before",
+        "kernel",
     ),
     "a print in an own step": (
-        {"step": printing_step}, "steadiness/no-callback-leaves-the-device", "",
+        {"step": printing_step},
+        "steadiness/no-callback-leaves-the-device",
+        "",
     ),
     "a dtype that changes": (
-        {"step": halved_step}, "steadiness/steps-compile-once", "state/momentum/kernel",
+        {"step": halved_step},
+        "steadiness/steps-compile-once",
+        "state/momentum/kernel",
     ),
     "a donated array that no output can use": (
-        {"step": halved_step}, "steadiness/donated-buffers-are-used", "momentum/kernel",
+        {"step": halved_step},
+        "steadiness/donated-buffers-are-used",
+        "momentum/kernel",
     ),
     "a batch that grows": (
-        {"batches": growing}, "steadiness/steps-compile-once", "input/0",
+        {"batches": growing},
+        "steadiness/steps-compile-once",
+        "input/0",
     ),
-}  # fmt: skip
+}
 
 
 def test_an_own_step_without_bugs_has_no_findings():
     verdict = check(stepped())
     assert verdict.findings == ()
     assert {law.id.split("/")[1] for law in verdict.held} == {
-        "annotations", "placement", "values", "steadiness", "crossing",
-    }  # fmt: skip
+        "annotations",
+        "placement",
+        "values",
+        "steadiness",
+        "crossing",
+    }
 
 
 @pytest.mark.parametrize("bug", STEPPED)
@@ -403,9 +466,12 @@ def test_the_second_batch_has_extremes():
 def test_every_law_convicts_some_bug():
     convicted = {law for _, law, _ in (*PLANTED.values(), *STEPPED.values())}
     convicted |= {
-        "annotations/every-rule-decides", "placement/a-step-runs", "values/scanned-equals-unrolled",
-        "crossing/the-bridge-keeps-places", "crossing/the-bridge-keeps-values",
-    }  # fmt: skip
+        "annotations/every-rule-decides",
+        "placement/a-step-runs",
+        "values/scanned-equals-unrolled",
+        "crossing/the-bridge-keeps-places",
+        "crossing/the-bridge-keeps-values",
+    }
     assert {law.id.removeprefix("models/") for law in LAWS} == convicted
 
 
@@ -466,8 +532,18 @@ def test_a_class_of_tests_has_an_item_for_each_law(tmp_path):
         "    steps = 0\n"
     )
     report = tmp_path / "report.xml"
-    command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "--rootdir", tmp_path,
-               f"--junitxml={report}", tmp_path / "test_decoder.py"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        os.devnull,
+        "--rootdir",
+        tmp_path,
+        f"--junitxml={report}",
+        tmp_path / "test_decoder.py",
+    ]
     paths = os.pathsep.join([str(ROOT / "conformance"), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)

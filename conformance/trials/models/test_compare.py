@@ -66,29 +66,41 @@ def test_a_network_in_linen_and_in_nnx_differs_in_paths_only(honest):
 
 PLANTED = {
     "another activation": (
-        lambda: twins.linen(activation=jax.nn.relu), "values", "output differs by up to",
+        lambda: twins.linen(activation=jax.nn.relu),
+        "values",
+        "output differs by up to",
     ),
     "a layer with another scale": (
-        lambda: twins.linen(scale=1.01), "values", "the loss is",
+        lambda: twins.linen(scale=1.01),
+        "values",
+        "the loss is",
     ),
     "another loss": (
-        lambda: twins.linen({"loss": scaled_loss}), "values", "gradient of layers_0_wide/kernel",
+        lambda: twins.linen({"loss": scaled_loss}),
+        "values",
+        "gradient of layers_0_wide/kernel",
     ),
     "statistics with another momentum": (
-        lambda: twins.linen(momentum=0.99), "values",
+        lambda: twins.linen(momentum=0.99),
+        "values",
         "after a call, batch_stats/layers_0_norm/mean",
     ),
     "names swapped": (
-        lambda: twins.linen(narrow=("embed", "mlp")), "placement",
+        lambda: twins.linen(narrow=("embed", "mlp")),
+        "placement",
         "layers_{0,1}_narrow/kernel lies as ('model',) in the first",
     ),
     "a name without rule": (
-        lambda: twins.linen(narrow=("mpl", "embed")), "placement", "mpl → unsharded (no rule)",
+        lambda: twins.linen(narrow=("mpl", "embed")),
+        "placement",
+        "mpl → unsharded (no rule)",
     ),
     "names swapped, in cost": (
-        lambda: twins.linen(narrow=("embed", "mlp")), "costs", "a step has",
+        lambda: twins.linen(narrow=("embed", "mlp")),
+        "costs",
+        "a step has",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("difference", PLANTED)
@@ -104,8 +116,10 @@ def test_a_planted_difference_is_told_in_its_part(honest, difference):
 
 def test_a_scan_and_a_loop_have_other_arrays_and_so_no_values():
     found = compared(decoder(), decoder(scanned=False), skip=("costs",))
-    assert any("layers/wide/kernel is in the first only: float32[2,16,32]" in each
-               for each in found.differences["parameters"])  # fmt: skip
+    assert any(
+        "layers/wide/kernel is in the first only: float32[2,16,32]" in each
+        for each in found.differences["parameters"]
+    )
     assert found.untried["values"].startswith(
         "weights cannot be equal: layers/narrow/kernel has no"
     )
@@ -133,8 +147,12 @@ def test_other_inputs_keep_values_from_being_compared(honest):
 def test_results_that_rounding_moves_are_equal_and_others_are_not():
     wanted = np.array([1.0, 1e-6], "float32")
     noise = np.array([1.0, 2e-6], "float32")
-    for found, equal in (([1.0, 1e-6], True), ([1.001, 1e-6], True), ([1.01, 1e-6], False),
-                         ([np.nan, 1e-6], False)):  # fmt: skip
+    for found, equal in (
+        ([1.0, 1e-6], True),
+        ([1.001, 1e-6], True),
+        ([1.01, 1e-6], False),
+        ([np.nan, 1e-6], False),
+    ):
         assert comparing.agree(np.array(found, "float32"), wanted, noise) is equal
     small = 1e-7 * wanted
     assert not comparing.agree(1.01 * small, small, small)
@@ -145,14 +163,20 @@ def test_results_that_rounding_moves_are_equal_and_others_are_not():
     ("first", "second", "pairs"),
     [
         (["Dense_0/kernel"], ["dense_0/kernel"], {"Dense_0/kernel": "dense_0/kernel"}),
-        (["layer_0/k", "layer_1/k"], ["layers/1/k", "layers/0/k"],
-         {"layer_0/k": "layers/0/k", "layer_1/k": "layers/1/k"}),
-        (["up/kernel", "gate/kernel"], ["mlp/gate_proj/kernel", "mlp/up_proj/kernel"],
-         {"up/kernel": "mlp/up_proj/kernel", "gate/kernel": "mlp/gate_proj/kernel"}),
+        (
+            ["layer_0/k", "layer_1/k"],
+            ["layers/1/k", "layers/0/k"],
+            {"layer_0/k": "layers/0/k", "layer_1/k": "layers/1/k"},
+        ),
+        (
+            ["up/kernel", "gate/kernel"],
+            ["mlp/gate_proj/kernel", "mlp/up_proj/kernel"],
+            {"up/kernel": "mlp/up_proj/kernel", "gate/kernel": "mlp/gate_proj/kernel"},
+        ),
         (["a/kernel", "b/kernel"], ["c/kernel", "d/kernel"], {}),
         (["a/kernel"], ["b/scale"], {}),
     ],
-)  # fmt: skip
+)
 def test_arrays_are_paired_by_words_and_never_guessed(first, second, pairs):
     found = paired([array(path) for path in first], [array(path) for path in second])
     assert found.pairs == pairs
@@ -172,9 +196,11 @@ def test_the_owner_says_which_array_is_meant():
     second = [array("c/kernel"), array("d/0/kernel"), array("d/1/kernel"), array("ab/kernel")]
     maps = [PathMap.of("a=c"), PathMap.of("b_*=d/*")]
     assert paired(first, second, maps).pairs == {
-        "a/kernel": "c/kernel", "b_0/kernel": "d/0/kernel", "b_1/kernel": "d/1/kernel",
+        "a/kernel": "c/kernel",
+        "b_0/kernel": "d/0/kernel",
+        "b_1/kernel": "d/1/kernel",
         "ab/kernel": "ab/kernel",
-    }  # fmt: skip
+    }
     with pytest.raises(scutch.SetupError, match="no path of the first model begins so; it has a/"):
         paired(first, second, [PathMap.of("x=c")])
     with pytest.raises(scutch.SetupError, match="a/kernel would be e/kernel, which the second"):
@@ -196,8 +222,14 @@ def test_a_side_of_another_scutch_is_refused(tmp_path):
 
 def test_words_of_a_path():
     assert words("encoder/LayerNorm_0/QKVProj/bias") == [
-        "encoder", "layer", "norm", "0", "qkv", "proj", "bias",
-    ]  # fmt: skip
+        "encoder",
+        "layer",
+        "norm",
+        "0",
+        "qkv",
+        "proj",
+        "bias",
+    ]
 
 
 def test_the_command_compares_two_versions_of_a_file(tmp_path, capsys, monkeypatch):

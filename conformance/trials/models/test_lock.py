@@ -38,7 +38,8 @@ def twice(logits, tokens):
 
 REGRESSIONS = {
     "a parameter without names": (
-        lambda: decoder(table=None), "embed/embedding is now replicated (was ('tensor', 'fsdp'))",
+        lambda: decoder(table=None),
+        "embed/embedding is now replicated (was ('tensor', 'fsdp'))",
     ),
     "a name without rule": (
         lambda: decoder(rules=without("mlp")),
@@ -56,13 +57,15 @@ REGRESSIONS = {
         "mean/embed/embedding lies now as float32[64,16] () (was as embed/embedding)",
     ),
     "activations that are constrained to be whole": (
-        lambda: decoder(stream=("length", None, "stream")), "more all-",
+        lambda: decoder(stream=("length", None, "stream")),
+        "more all-",
     ),
     "a shape of each step's own": (
-        lambda: decoder(more={"batches": longer}), "a step makes 3 compilations (was 1)",
+        lambda: decoder(more={"batches": longer}),
+        "a step makes 3 compilations (was 1)",
     ),
     "a loss with more terms": (lambda: decoder(more={"loss": twice}), "FLOPs (was "),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +94,10 @@ def test_a_regression_changes_the_lock_and_is_explained(accepted, regression):
 
 def test_one_array_that_moves_is_told_with_its_cost():
     def lock(place, count):
-        step = {"collectives": {"all-gather": {"count": count, "bytes": 2048 * count}},
-                "places": {"mlp": {"all-gather": count}}}  # fmt: skip
+        step = {
+            "collectives": {"all-gather": {"count": count, "bytes": 2048 * count}},
+            "places": {"mlp": {"all-gather": count}},
+        }
         mesh = {"parameters": {"mlp/wi": f"float32[8] {place}"}, "optimizer": {}, "step": step}
         return {"jax": "1", "meshes": {NAME: mesh}}
 

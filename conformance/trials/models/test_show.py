@@ -98,8 +98,10 @@ def test_an_object_of_nnx_is_shown_too():
     init = nnx.with_partitioning(nnx.initializers.lecun_normal(), ("embed", "tensor"))
     model = scutch.Model(
         lambda rngs: nnx.Linear(8, 16, kernel_init=init, rngs=rngs),
-        jax.ShapeDtypeStruct((4, 8), "float32"), rules=RULES, meshes=(MESH,),
-    )  # fmt: skip
+        jax.ShapeDtypeStruct((4, 8), "float32"),
+        rules=RULES,
+        meshes=(MESH,),
+    )
     [layout] = layouts(model)
     assert row(layout, "kernel").spec == "('data', 'tensor')"
 
@@ -164,9 +166,11 @@ def test_a_page_shows_what_a_model_is_called_and_never_obeys_it():
 
 def test_an_array_is_drawn_along_its_divided_axes():
     model = scutch.Model(
-        Axes(("embed", None, "mlp")), jax.ShapeDtypeStruct((8,), "float32"), rules=RULES,
+        Axes(("embed", None, "mlp")),
+        jax.ShapeDtypeStruct((8,), "float32"),
+        rules=RULES,
         meshes=(MESH,),
-    )  # fmt: skip
+    )
     [[drawn]] = pictures(model, ["value"], [], abstract(model))
     assert drawn.title == "value, axes 0 (length 8) and 2 (length 8), on data=4,tensor=2"
     lines = [line for line in drawn.drawing.splitlines() if "CPU" in line]
@@ -186,10 +190,11 @@ def test_an_array_is_drawn_along_its_divided_axes():
 )
 def test_an_array_that_cannot_be_drawn_is_an_error(names, path, told):
     model = scutch.Model(
-        Axes(names), jax.ShapeDtypeStruct((8,), "float32"),
+        Axes(names),
+        jax.ShapeDtypeStruct((8,), "float32"),
         rules=(*RULES, ("odd", "c")),
         meshes=({"data": 1, "tensor": 1, "a": 1, "b": 1, "c": 3},),
-    )  # fmt: skip
+    )
     if names == ("a", "b", "c"):
         model = dataclasses.replace(model, rules=())
     with pytest.raises(scutch.SetupError, match=told):

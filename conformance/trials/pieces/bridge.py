@@ -234,9 +234,13 @@ def maxtext_wrappers():
         ),
     }
     return piece(
-        "maxtext-nnx_wrappers", ("bridge/variables/*", "bridge/trees/*"), 18, convicted,
-        beside=BESIDE, bridge=claims,
-    )  # fmt: skip
+        "maxtext-nnx_wrappers",
+        ("bridge/variables/*", "bridge/trees/*"),
+        18,
+        convicted,
+        beside=BESIDE,
+        bridge=claims,
+    )
 
 
 def flax_two_tables():
@@ -458,9 +462,14 @@ def flattened():
         )
     }
     return piece(
-        "traverse_util-converter", ("bridge/trees/*",), 8, convicted, beside=BESIDE, inputs=10,
+        "traverse_util-converter",
+        ("bridge/trees/*",),
+        8,
+        convicted,
+        beside=BESIDE,
+        inputs=10,
         bridge=claims,
-    )  # fmt: skip
+    )
 
 
 def discriminators():
@@ -508,9 +517,13 @@ def discriminators():
         "sort_variable_types": lambda given: sorted(given, key=lambda typ: -len(typ.mro())),
     }
     return piece(
-        "pydantic-discriminators", ("bridge/registry/*",), 8, inputs=10, beside=BESIDE,
+        "pydantic-discriminators",
+        ("bridge/registry/*",),
+        8,
+        inputs=10,
+        beside=BESIDE,
         bridge=claims,
-    )  # fmt: skip
+    )
 
 
 def flax_paths():
@@ -569,19 +582,29 @@ def flax_paths():
         ),
     }
     return piece(
-        "flax-0.12-trees", ("bridge/trees/*",), 6, convicted, beside=BESIDE, inputs=5,
+        "flax-0.12-trees",
+        ("bridge/trees/*",),
+        6,
+        convicted,
+        beside=BESIDE,
+        inputs=5,
         bridge=claims,
-    )  # fmt: skip
+    )
 
 
 PIECES = (
-    flax_registry(), maxtext_wrappers(),
+    flax_registry(),
+    maxtext_wrappers(),
     # Chosen after the judge was mended for the first.
-    flax_two_tables(), unboxing(),
+    flax_two_tables(),
+    unboxing(),
     # Chosen after it was mended for these, too.
-    decorated(), copying(),
+    decorated(),
+    copying(),
     # Chosen after it was mended for these of the third set, too.
-    snake_case(), flattened(),
+    snake_case(),
+    flattened(),
     # Chosen after it was mended for these of the fourth set, too.
-    discriminators(), flax_paths(),
-)  # fmt: skip
+    discriminators(),
+    flax_paths(),
+)

@@ -14,9 +14,18 @@ from trials.pieces.making import piece
 LIFTS = ("transformations/*-of-arrays*", "transformations/options/jit-of-objects[signature]")
 
 UNDOCUMENTED = (
-    "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "in_shardings",
-    "out_shardings", "inline", "keep_unused", "device", "backend", "compiler_options",
-)  # fmt: skip
+    "static_argnums",
+    "static_argnames",
+    "donate_argnums",
+    "donate_argnames",
+    "in_shardings",
+    "out_shardings",
+    "inline",
+    "keep_unused",
+    "device",
+    "backend",
+    "compiler_options",
+)
 
 STAGES = ("lower", "trace", "eval_shape")
 
@@ -35,9 +44,12 @@ def equinox_filter_jit():
     It claims `jit`, without the options that its documents do not list.
     """
     return piece(
-        "equinox-filter_jit", LIFTS, 1,
-        lacks=without("jit", *UNDOCUMENTED, *STAGES), transforms={"jit": equinox.filter_jit},
-    )  # fmt: skip
+        "equinox-filter_jit",
+        LIFTS,
+        1,
+        lacks=without("jit", *UNDOCUMENTED, *STAGES),
+        transforms={"jit": equinox.filter_jit},
+    )
 
 
 def equinox_filter_vmap():
@@ -49,9 +61,13 @@ def equinox_filter_vmap():
     sequence = "JAX documents `in_axes` as a sequence of values, and takes a list as a tuple"
     convicted = {"transformations/options/lifts-of-arrays[lists]": sequence}
     return piece(
-        "equinox-filter_vmap", LIFTS, 1, convicted,
-        lacks=without("vmap", "spmd_axis_name", "**"), transforms={"vmap": equinox.filter_vmap},
-    )  # fmt: skip
+        "equinox-filter_vmap",
+        LIFTS,
+        1,
+        convicted,
+        lacks=without("vmap", "spmd_axis_name", "**"),
+        transforms={"vmap": equinox.filter_vmap},
+    )
 
 
 def equinox_filter_grad():
@@ -61,10 +77,12 @@ def equinox_filter_grad():
     """
     lacking = ("argnums", "holomorphic", "allow_int", "reduce_axes")
     return piece(
-        "equinox-filter_grad", LIFTS, 1,
+        "equinox-filter_grad",
+        LIFTS,
+        1,
         lacks=without("grad", *lacking) + without("value_and_grad", *lacking),
         transforms={"grad": equinox.filter_grad, "value_and_grad": equinox.filter_value_and_grad},
-    )  # fmt: skip
+    )
 
 
 def equinox_filter_checkpoint():
@@ -73,10 +91,12 @@ def equinox_filter_checkpoint():
     It claims `remat` with `prevent_cse` and `policy`.
     """
     return piece(
-        "equinox-filter_checkpoint", LIFTS, 1,
+        "equinox-filter_checkpoint",
+        LIFTS,
+        1,
         lacks=without("remat", "static_argnums", "concrete"),
         transforms={"remat": equinox.filter_checkpoint},
-    )  # fmt: skip
+    )
 
 
 @jax.tree_util.register_pytree_node_class
@@ -135,9 +155,12 @@ def haliax_named_jit():
 
     lacking = {*UNDOCUMENTED, *STAGES} - {"keep_unused", "backend", "inline"}
     return piece(
-        "haliax-named_jit", LIFTS, 1,
-        lacks=without("jit", *lacking), transforms={"jit": named_jit},
-    )  # fmt: skip
+        "haliax-named_jit",
+        LIFTS,
+        1,
+        lacks=without("jit", *lacking),
+        transforms={"jit": named_jit},
+    )
 
 
 def plain_jax():
@@ -146,9 +169,14 @@ def plain_jax():
     It claims `jit`, `vmap`, `grad`, `value_and_grad`, `remat` and `shard_map`.
     """
     claims = {
-        "jit": jax.jit, "vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad,
-        "remat": jax.checkpoint, "shard_map": jax.shard_map, "shard_map.check_vma": True,
-    }  # fmt: skip
+        "jit": jax.jit,
+        "vmap": jax.vmap,
+        "grad": jax.grad,
+        "value_and_grad": jax.value_and_grad,
+        "remat": jax.checkpoint,
+        "shard_map": jax.shard_map,
+        "shard_map.check_vma": True,
+    }
     return piece("jax-itself", LIFTS, 12, transforms=claims)
 
 
@@ -199,9 +227,14 @@ def penzai_variable_jit():
         )
     }
     return piece(
-        "penzai-variable_jit", judged, 4, convicted, beside={"nnx": nnx},
-        lacks=without("jit", *lacking), transforms={"jit": variable_jit},
-    )  # fmt: skip
+        "penzai-variable_jit",
+        judged,
+        4,
+        convicted,
+        beside={"nnx": nnx},
+        lacks=without("jit", *lacking),
+        transforms={"jit": variable_jit},
+    )
 
 
 def haiku():
@@ -251,11 +284,16 @@ def haiku():
     convicted = {"transformations/equals-jax/grad-of-arrays": counted}
     lacking = ("allow_int", "reduce_axes")
     return piece(
-        "haiku-stateful", LIFTS, 2, convicted, inputs=200,
-        lacks=without("grad", *lacking) + without("value_and_grad", *lacking)
+        "haiku-stateful",
+        LIFTS,
+        2,
+        convicted,
+        inputs=200,
+        lacks=without("grad", *lacking)
+        + without("value_and_grad", *lacking)
         + without("remat", "static_argnums", "concrete"),
         transforms={"grad": grad, "value_and_grad": value_and_grad, "remat": remat},
-    )  # fmt: skip
+    )
 
 
 def chex():
@@ -295,9 +333,12 @@ def oryx():
         return staged
 
     return piece(
-        "oryx-stage", LIFTS, 1,
-        lacks=without("jit", *UNDOCUMENTED, *STAGES), transforms={"jit": jit},
-    )  # fmt: skip
+        "oryx-stage",
+        LIFTS,
+        1,
+        lacks=without("jit", *UNDOCUMENTED, *STAGES),
+        transforms={"jit": jit},
+    )
 
 
 def objax():
@@ -360,9 +401,12 @@ def timed():
         return lifted
 
     lifts = {
-        "jit": jax.jit, "vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad,
+        "jit": jax.jit,
+        "vmap": jax.vmap,
+        "grad": jax.grad,
+        "value_and_grad": jax.value_and_grad,
         "remat": jax.checkpoint,
-    }  # fmt: skip
+    }
     claims = {name: timing(lift) for name, lift in lifts.items()}
     # Ten inputs are enough for nine requirements; the tenth, `equals-jax/jit-of-arrays`, holds with
     # twenty, which take twice as long.
@@ -391,13 +435,18 @@ def converting():
         return lifted
 
     lifts = {
-        "vmap": jax.vmap, "grad": jax.grad, "value_and_grad": jax.value_and_grad,
+        "vmap": jax.vmap,
+        "grad": jax.grad,
+        "value_and_grad": jax.value_and_grad,
         "remat": jax.checkpoint,
-    }  # fmt: skip
+    }
     return piece(
-        "asarray-first", LIFTS, 6, lacks=without("remat", "static_argnums"),
+        "asarray-first",
+        LIFTS,
+        6,
+        lacks=without("remat", "static_argnums"),
         transforms={name: on_arrays(lift) for name, lift in lifts.items()},
-    )  # fmt: skip
+    )
 
 
 def compiled_once():
@@ -432,9 +481,12 @@ def compiled_once():
 
     lacking = {*UNDOCUMENTED, *STAGES} - {"donate_argnums", "keep_unused", "inline"}
     return piece(
-        "server-compiled-once", LIFTS, 2,
-        lacks=without("jit", *lacking), transforms={"jit": jit},
-    )  # fmt: skip
+        "server-compiled-once",
+        LIFTS,
+        2,
+        lacks=without("jit", *lacking),
+        transforms={"jit": jit},
+    )
 
 
 def functorch():
@@ -472,11 +524,15 @@ def functorch():
     }
     lacking = ("holomorphic", "allow_int", "reduce_axes")
     return piece(
-        "functorch-vmap", LIFTS, 2, convicted,
+        "functorch-vmap",
+        LIFTS,
+        2,
+        convicted,
         lacks=without("vmap", "axis_name", "axis_size", "spmd_axis_name")
-        + without("grad", *lacking) + without("value_and_grad", *lacking),
+        + without("grad", *lacking)
+        + without("value_and_grad", *lacking),
         transforms={"vmap": vmap, "grad": grad, "value_and_grad": value_and_grad},
-    )  # fmt: skip
+    )
 
 
 def shim():
@@ -502,9 +558,13 @@ def shim():
         "transformations/refuses/lifts-of-arrays[option]",
     )
     return piece(
-        "shard_map-shim", judged, 2, inputs=10, lacks=without("shard_map", "axis_names", "**"),
+        "shard_map-shim",
+        judged,
+        2,
+        inputs=10,
+        lacks=without("shard_map", "axis_names", "**"),
         transforms={"shard_map": shard_map, "shard_map.check_vma": True},
-    )  # fmt: skip
+    )
 
 
 def forward():
@@ -543,10 +603,13 @@ def forward():
 
     lacking = ("holomorphic", "allow_int", "reduce_axes")
     return piece(
-        "forward-grad", LIFTS, 1, inputs=5,
+        "forward-grad",
+        LIFTS,
+        1,
+        inputs=5,
         lacks=without("grad", *lacking) + without("value_and_grad", *lacking),
         transforms={"grad": grad, "value_and_grad": value_and_grad},
-    )  # fmt: skip
+    )
 
 
 def checked():
@@ -575,11 +638,14 @@ def checked():
 
     lifts = {"jit": jax.jit, "vmap": jax.vmap, "remat": jax.checkpoint}
     return piece(
-        "jaxtyping-checked", LIFTS, 4, inputs=5,
+        "jaxtyping-checked",
+        LIFTS,
+        4,
+        inputs=5,
         lacks=without("jit", "static_argnums", "static_argnames", *STAGES)
         + without("remat", "static_argnums"),
         transforms={name: checking(lift) for name, lift in lifts.items()},
-    )  # fmt: skip
+    )
 
 
 class Dispatcher:
@@ -620,9 +686,11 @@ def dispatcher():
         inline=False,
     ):
         options = {
-            "static_argnames": static_argnames, "donate_argnames": donate_argnames,
-            "keep_unused": keep_unused, "inline": inline,
-        }  # fmt: skip
+            "static_argnames": static_argnames,
+            "donate_argnames": donate_argnames,
+            "keep_unused": keep_unused,
+            "inline": inline,
+        }
         if function is None:
             return functools.partial(jit, **options)
         return Dispatcher(function, **options)
@@ -637,9 +705,13 @@ def dispatcher():
         "transformations/stages/jit-of-arrays",
     )
     return piece(
-        "numba-Dispatcher", judged, 3, inputs=5,
-        lacks=without("jit", *{*UNDOCUMENTED} - claimed), transforms={"jit": jit},
-    )  # fmt: skip
+        "numba-Dispatcher",
+        judged,
+        3,
+        inputs=5,
+        lacks=without("jit", *{*UNDOCUMENTED} - claimed),
+        transforms={"jit": jit},
+    )
 
 
 def unrolled():
@@ -717,9 +789,13 @@ def unrolled():
     lacking = ("unroll", "_split_transpose", "transform_metadata", "**")
     # `equals-jax/scan-of-arrays` counts as not tried, as one of its laws needs the option `graph`.
     return piece(
-        "unrolled-scan", LIFTS, 0, inputs=20, lacks=without("scan", *lacking),
+        "unrolled-scan",
+        LIFTS,
+        0,
+        inputs=20,
+        lacks=without("scan", *lacking),
         transforms={"scan": scan, "Carry": carry},
-    )  # fmt: skip
+    )
 
 
 def chunked():
@@ -764,10 +840,13 @@ def chunked():
         return mapped
 
     return piece(
-        "netket-vmap_chunked", LIFTS, 1, inputs=10,
+        "netket-vmap_chunked",
+        LIFTS,
+        1,
+        inputs=10,
         lacks=without("vmap", "axis_name", "axis_size", "spmd_axis_name"),
         transforms={"vmap": vmap},
-    )  # fmt: skip
+    )
 
 
 def named_call():
@@ -786,14 +865,30 @@ def named_call():
 
 
 PIECES = (
-    equinox_filter_jit(), equinox_filter_vmap(), equinox_filter_grad(), equinox_filter_checkpoint(),
-    plain_jax(), haliax_named_jit(), penzai_variable_jit(),
+    equinox_filter_jit(),
+    equinox_filter_vmap(),
+    equinox_filter_grad(),
+    equinox_filter_checkpoint(),
+    plain_jax(),
+    haliax_named_jit(),
+    penzai_variable_jit(),
     # Chosen after the judge was mended for the first.
-    haiku(), chex(), oryx(), objax(),
+    haiku(),
+    chex(),
+    oryx(),
+    objax(),
     # Chosen after it was mended for these, too.
-    timed(), converting(), compiled_once(), functorch(),
+    timed(),
+    converting(),
+    compiled_once(),
+    functorch(),
     # Chosen after it was mended for these of the third set, too.
-    shim(), forward(), checked(), dispatcher(),
+    shim(),
+    forward(),
+    checked(),
+    dispatcher(),
     # Chosen after it was mended for these of the fourth set, too.
-    unrolled(), chunked(), named_call(),
-)  # fmt: skip
+    unrolled(),
+    chunked(),
+    named_call(),
+)

@@ -47,9 +47,11 @@ def flax_flatten_dict():
 
     own = {"to_flat_state": lambda state: [*flatten(state).items()], "from_flat_state": unflatten}
     return piece(
-        "flax-flatten_dict", ("objects/states/*",), 3,
+        "flax-flatten_dict",
+        ("objects/states/*",),
+        3,
         nnx=borrowed(f"{OBJECTS} State update clone", **own),
-    )  # fmt: skip
+    )
 
 
 def equinox_partition():
@@ -93,9 +95,11 @@ def equinox_partition():
 
     own = {"split_state": partition, "merge_state": combine}
     return piece(
-        "equinox-partition", ("objects/states/*", "objects/graphs/*"), 10,
+        "equinox-partition",
+        ("objects/states/*", "objects/graphs/*"),
+        10,
         nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state filter_state", **own),
-    )  # fmt: skip
+    )
 
 
 def penzai_select():
@@ -122,9 +126,12 @@ def penzai_select():
         ),
     }
     return piece(
-        "penzai-select", ("objects/walks/*",), 0, convicted,
+        "penzai-select",
+        ("objects/walks/*",),
+        0,
+        convicted,
         nnx=borrowed(OBJECTS, iter_graph=walk),
-    )  # fmt: skip
+    )
 
 
 def copied():
@@ -134,9 +141,11 @@ def copied():
     """
     around = f"{OBJECTS} to_flat_state graphdef update from_flat_state"
     return piece(
-        "python-deepcopy", ("objects/copies/*", "objects/graphs/*", "objects/metadata/*"), 15,
+        "python-deepcopy",
+        ("objects/copies/*", "objects/graphs/*", "objects/metadata/*"),
+        15,
         nnx=borrowed(around, clone=copy.deepcopy),
-    )  # fmt: skip
+    )
 
 
 def treex_filters():
@@ -177,9 +186,12 @@ def treex_filters():
     again = "a should: a function whose options hold such a filter is traced again at each call"
     convicted = {"objects/filters/equal-filters-hash-equal": again}
     return piece(
-        "treex-filters", ("objects/filters/*",), 6, convicted,
+        "treex-filters",
+        ("objects/filters/*",),
+        6,
+        convicted,
         nnx=borrowed(f"{OBJECTS} WithTag filter_state to_flat_state", **own),
-    )  # fmt: skip
+    )
 
 
 def flax_serialization():
@@ -224,9 +236,12 @@ def flax_serialization():
     }
     own = {"to_pure_dict": to_dict, "replace_by_pure_dict": restore}
     return piece(
-        "flax-serialization", ("objects/states/*",), 3, convicted,
+        "flax-serialization",
+        ("objects/states/*",),
+        3,
+        convicted,
         nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state", **own),
-    )  # fmt: skip
+    )
 
 
 def torch_modules():
@@ -249,10 +264,12 @@ def torch_modules():
 
     last = "a should: the example in Flax's documents of `iter_graph` prints the root last"
     return piece(
-        "torch-named_modules", ("objects/walks/*",), 1,
+        "torch-named_modules",
+        ("objects/walks/*",),
+        1,
         {"objects/walks/graph-ends-with-root": last},
         nnx=borrowed(OBJECTS, iter_graph=named),
-    )  # fmt: skip
+    )
 
 
 def joined_paths():
@@ -292,9 +309,12 @@ def joined_paths():
         )
     }
     return piece(
-        "joined-paths", ("objects/states/*",), 1, convicted,
+        "joined-paths",
+        ("objects/states/*",),
+        1,
+        convicted,
         nnx=borrowed(f"{OBJECTS} State update clone", **own),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -353,9 +373,11 @@ def records():
     # Not found: `PathContains("0")` takes what has 0 in its path here, and is to take what has "0"
     # itself (`predicates-see-path-and-variable`). No input of the law has such a text.
     return piece(
-        "record-filters", ("objects/filters/*",), 7,
+        "record-filters",
+        ("objects/filters/*",),
+        7,
         nnx=borrowed(f"{around} filter_state to_flat_state", **own),
-    )  # fmt: skip
+    )
 
 
 def deep_merge():
@@ -383,9 +405,13 @@ def deep_merge():
     }
     around = f"{OBJECTS} State to_flat_state from_flat_state filter_state split_state"
     return piece(
-        "deep-update", ("objects/states/*",), 5, convicted, inputs=10,
+        "deep-update",
+        ("objects/states/*",),
+        5,
+        convicted,
+        inputs=10,
         nnx=borrowed(around, merge_state=merge),
-    )  # fmt: skip
+    )
 
 
 def strict_restore():
@@ -430,9 +456,12 @@ def strict_restore():
 
     own = {"to_pure_dict": to_dict, "replace_by_pure_dict": restore}
     return piece(
-        "orbax-strict-restore", ("objects/states/*",), 6, inputs=10,
+        "orbax-strict-restore",
+        ("objects/states/*",),
+        6,
+        inputs=10,
         nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state", **own),
-    )  # fmt: skip
+    )
 
 
 def breadth_first():
@@ -455,9 +484,12 @@ def breadth_first():
 
     last = "a should: the example in Flax's documents of `iter_graph` prints the root last"
     return piece(
-        "ast-walk", ("objects/walks/*",), 1, {"objects/walks/graph-ends-with-root": last},
+        "ast-walk",
+        ("objects/walks/*",),
+        1,
+        {"objects/walks/graph-ends-with-root": last},
         nnx=borrowed(OBJECTS, iter_graph=walk),
-    )  # fmt: skip
+    )
 
 
 def qwix_unbox():
@@ -531,9 +563,12 @@ def haiku_sequence():
     It claims `Rngs`, without forks, and without the methods that draw numbers.
     """
     return piece(
-        "haiku-PRNGSequence", ("objects/streams",), 4, inputs=20,
+        "haiku-PRNGSequence",
+        ("objects/streams",),
+        4,
+        inputs=20,
         nnx=borrowed(f"{OBJECTS} clone", Rngs=Sequences),
-    )  # fmt: skip
+    )
 
 
 def lenient_update():
@@ -574,10 +609,16 @@ def lenient_update():
     }
     judged = ("objects/graphs/update-*", "objects/sharing/any-path-updates-shared")
     return piece(
-        "torch-load_state_dict", judged, 4, convicted, inputs=10,
-        nnx=borrowed(f"{OBJECTS} State to_flat_state from_flat_state to_pure_dict clone graphdef",
-                     update=update),
-    )  # fmt: skip
+        "torch-load_state_dict",
+        judged,
+        4,
+        convicted,
+        inputs=10,
+        nnx=borrowed(
+            f"{OBJECTS} State to_flat_state from_flat_state to_pure_dict clone graphdef",
+            update=update,
+        ),
+    )
 
 
 def tied_parameters():
@@ -607,19 +648,35 @@ def tied_parameters():
         )
     }
     return piece(
-        "accelerate-tied", ("objects/sharing/duplicates-list-shared-paths",), 0, convicted,
-        inputs=10, lacks=("find_duplicates.only",), nnx=borrowed(OBJECTS, find_duplicates=tied),
-    )  # fmt: skip
+        "accelerate-tied",
+        ("objects/sharing/duplicates-list-shared-paths",),
+        0,
+        convicted,
+        inputs=10,
+        lacks=("find_duplicates.only",),
+        nnx=borrowed(OBJECTS, find_duplicates=tied),
+    )
 
 
 PIECES = (
-    flax_flatten_dict(), equinox_partition(), penzai_select(), copied(), treex_filters(),
+    flax_flatten_dict(),
+    equinox_partition(),
+    penzai_select(),
+    copied(),
+    treex_filters(),
     # Chosen after the judge was mended for the first.
-    flax_serialization(), torch_modules(),
+    flax_serialization(),
+    torch_modules(),
     # Chosen after it was mended for these, too.
-    joined_paths(), records(),
+    joined_paths(),
+    records(),
     # Chosen after it was mended for these of the third set, too.
-    deep_merge(), strict_restore(), breadth_first(),
+    deep_merge(),
+    strict_restore(),
+    breadth_first(),
     # Chosen after it was mended for these of the fourth set, too.
-    haiku_sequence(), lenient_update(), tied_parameters(), qwix_unbox(),
-)  # fmt: skip
+    haiku_sequence(),
+    lenient_update(),
+    tied_parameters(),
+    qwix_unbox(),
+)

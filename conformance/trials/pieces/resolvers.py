@@ -219,9 +219,12 @@ def penzai():
         return shardings_by(names_to_names)(tree, mesh, own)
 
     return piece(
-        "penzai-name-to-name", LOGICAL, 5, haliax().convicted,
+        "penzai-name-to-name",
+        LOGICAL,
+        5,
+        haliax().convicted,
         logical={"logical_to_mesh_axes": names_to_names, "logical_to_mesh_sharding": on_mesh},
-    )  # fmt: skip
+    )
 
 
 def levanter():
@@ -333,9 +336,12 @@ def gemma():
         )
 
     return piece(
-        "gemma-MeshRules", LOGICAL, 3, easylm().convicted,
+        "gemma-MeshRules",
+        LOGICAL,
+        3,
+        easylm().convicted,
         logical={"logical_to_mesh_axes": mesh_rules},
-    )  # fmt: skip
+    )
 
 
 def mesh_tensorflow():
@@ -554,9 +560,12 @@ def merging():
         "get_logical_axis_rules": rules.get,
     }
     return piece(
-        "haliax-merging", LOGICAL, 15, convicted,
+        "haliax-merging",
+        LOGICAL,
+        15,
+        convicted,
         logical={"logical_to_mesh_axes": mesh_axes, **context},
-    )  # fmt: skip
+    )
 
 
 class Fallback(enum.Enum):
@@ -713,9 +722,13 @@ def extending():
         "get_logical_axis_rules": rules.get,
     }
     return piece(
-        "extending-rules", LOGICAL, 14, convicted, inputs=10,
+        "extending-rules",
+        LOGICAL,
+        14,
+        convicted,
+        inputs=10,
         logical={"logical_to_mesh_axes": mesh_axes, **context},
-    )  # fmt: skip
+    )
 
 
 def trimmed():
@@ -975,9 +988,14 @@ def own_box():
         "get_logical_axis_rules": Weight.context.get,
     }
     return piece(
-        "own-logical-box", judged, 52, convicted, inputs=5, beside={"meta": reference.meta},
+        "own-logical-box",
+        judged,
+        52,
+        convicted,
+        inputs=5,
+        beside={"meta": reference.meta},
         logical=claims,
-    )  # fmt: skip
+    )
 
 
 def names_alone():
@@ -1010,26 +1028,56 @@ def names_alone():
         "metadata/logical-resolver/contradicting-rules-are-refused": "a should, likewise",
     }
     own = {
-        "get_partition_spec": specs, "get_named_sharding": shardings, "Variable.out_sharding": True,
-    }  # fmt: skip
+        "get_partition_spec": specs,
+        "get_named_sharding": shardings,
+        "Variable.out_sharding": True,
+    }
     around = (
         f"{OBJECTS} to_flat_state clone with_partitioning use_eager_sharding using_eager_sharding"
     )
     return piece(
-        "nnx-names-alone", ("metadata/logical-resolver", "objects/metadata"), 3, convicted,
-        inputs=10, beside={"meta": reference.meta, "logical": reference.logical},
+        "nnx-names-alone",
+        ("metadata/logical-resolver", "objects/metadata"),
+        3,
+        convicted,
+        inputs=10,
+        beside={"meta": reference.meta, "logical": reference.logical},
         nnx=borrowed(around, **own),
-    )  # fmt: skip
+    )
 
 
 PIECES = (
-    t5x(), maxtext(), haliax(), jax_llm_examples(), penzai(), levanter(), jaxformers(),
+    t5x(),
+    maxtext(),
+    haliax(),
+    jax_llm_examples(),
+    penzai(),
+    levanter(),
+    jaxformers(),
     # Chosen after the judge was mended for the first.
-    easylm(), big_vision(), gemma(), mesh_tensorflow(), etils(), scalax(),
+    easylm(),
+    big_vision(),
+    gemma(),
+    mesh_tensorflow(),
+    etils(),
+    scalax(),
     # Chosen after it was mended for these, too.
-    prefixes(), fully_sharded(), candidates(), remaining(), merging(), constraining(),
+    prefixes(),
+    fully_sharded(),
+    candidates(),
+    remaining(),
+    merging(),
+    constraining(),
     # Chosen after it was mended for these of the third set, too.
-    memoised(), of_the_mesh(), to_the_compiler(), extending(), trimmed(),
+    memoised(),
+    of_the_mesh(),
+    to_the_compiler(),
+    extending(),
+    trimmed(),
     # Chosen after it was mended for these of the fourth set, too.
-    set_mesh(), maybe_shard(), divisible(), own_box(), names_alone(),
-)  # fmt: skip
+    set_mesh(),
+    maybe_shard(),
+    divisible(),
+    own_box(),
+    names_alone(),
+)

@@ -242,9 +242,13 @@ def test_bash_completes_commands_options_choices_and_files(words, completions, s
     (tmp_path / "my_known.toml").touch()
     (tmp_path / "my_pages").mkdir()
     done = subprocess.run(
-        ["bash", "-c", COMPLETE, "bash", *words.split(" ")], cwd=tmp_path, text=True, check=False,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+        ["bash", "-c", COMPLETE, "bash", *words.split(" ")],
+        cwd=tmp_path,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert {line.rstrip("/ ") for line in done.stdout.splitlines()} == completions
 
 

@@ -228,13 +228,17 @@ def test_ids_sort_as_people_sort_them():
 def test_a_report_of_0_1_is_read_with_the_ids_of_today(report, tmp_path):
     """Several requirements that became one have the gravest of their verdicts."""
     old = {"BOX-5": "passed", "BOX-8a": "passed", "BOX-13d": "failed", "OBJ-1l": "failed"}
-    write(report(old | {"LOG-9.BOX-5": {"verdict": "blocked", "blocked_by": ("BOX-13d",)}}),
-          tmp_path / "r.json")  # fmt: skip
+    write(
+        report(old | {"LOG-9.BOX-5": {"verdict": "blocked", "blocked_by": ("BOX-13d",)}}),
+        tmp_path / "r.json",
+    )
     found = {one.id: one for one in load(tmp_path / "r.json").requirements}
     needs, undoes = f"{AXES}/needs-partition-name", f"{AXES}/removing-undoes-adding"
     assert {name: one.verdict for name, one in found.items()} == {
-        undoes: "passed", needs: "failed", f"{undoes}[logical]": "blocked"
-    }  # fmt: skip
+        undoes: "passed",
+        needs: "failed",
+        f"{undoes}[logical]": "blocked",
+    }
     assert found[f"{undoes}[logical]"].blocked_by == (needs,)
 
 

@@ -170,9 +170,12 @@ def test_a_badge_has_the_colour_of_what_was_found(verdicts, complete, colour, re
 
 def test_every_part_has_an_endpoint_with_the_message_and_the_colour_of_its_badge(report):
     verdicts = {
-        "metadata": ["passed"], "objects": ["passed", "known"], "linen": ["passed", "fixed"],
-        "transformations": ["passed", "failed"], "bridge": ["unclaimed"],
-    }  # fmt: skip
+        "metadata": ["passed"],
+        "objects": ["passed", "known"],
+        "linen": ["passed", "fixed"],
+        "transformations": ["passed", "failed"],
+        "bridge": ["unclaimed"],
+    }
     runs = {
         part: report({f"{part}/all/b-{i}": v for i, v in enumerate(chosen)})
         for part, chosen in verdicts.items()

@@ -209,9 +209,10 @@ def _variable_at(level: Any, typ: Type, x: Tree) -> nnx.Variable[Any]:
         if x.var_type is not typ:
             col = variable_type_name(typ)
             raise CrossingError(
-                place=f"the type of a variable of the collection {col!r}", given=x.var_type,
+                place=f"the type of a variable of the collection {col!r}",
+                given=x.var_type,
                 expected=repr(typ),
-            )  # fmt: skip
+            )
         return x.replace_boxed(copied_tree(x.value)).to_nnx_variable()
     metadata = {**_attributes(x), _BOX_TYPE: type(x)}
     if "value" not in metadata:
@@ -229,9 +230,10 @@ def get_col_name(keypath: Sequence[Any]) -> str:
     """
     if not keypath or not isinstance(keypath[0], jax.tree_util.DictKey):
         raise CrossingError(
-            place="a key path", given=tuple(keypath),
+            place="a key path",
+            given=tuple(keypath),
             expected="a path that begins with its collection, a key of a dictionary",
-        )  # fmt: skip
+        )
     return str(keypath[0].key)
 
 

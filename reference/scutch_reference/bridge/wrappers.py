@@ -171,9 +171,13 @@ class ToNNX(nnx.Module):
         else:
             mutable = (around or False) if mutable is None else mutable
             output = module.apply(
-                nnx_attrs_to_linen_vars(attributes), *args,
-                rngs=keys, method=method, mutable=mutable, **kwargs,
-            )  # fmt: skip
+                nnx_attrs_to_linen_vars(attributes),
+                *args,
+                rngs=keys,
+                method=method,
+                mutable=mutable,
+                **kwargs,
+            )
             output, changed = (output, {}) if mutable is False else output
         _fill(self, linen_vars_to_nnx_attrs(changed))
         return output
@@ -341,9 +345,10 @@ class Functional:
         """
         if self.graphdef is None:
             raise CrossingError(
-                place="the graph definition of a Functional", given=None,
+                place="the graph definition of a Functional",
+                given=None,
                 expected="a call of init(rngs=...) before apply(state)",
-            )  # fmt: skip
+            )
         return nnx.call((self.graphdef, *states))
 
 

@@ -64,10 +64,11 @@ class ExportMesh:
             real = [axis for axis in axes if self.jax_mesh.shape[axis] > 1]
             if len(real) > 1 and not allowed:
                 raise ExportMeshError(
-                    place=f"the mesh axes of one axis in {spec}", given=axes,
+                    place=f"the mesh axes of one axis in {spec}",
+                    given=axes,
                     expected="one mesh axis, as DTensor needs it, or "
                     "allow_multi_axis_sharding_conslidation=True to keep the largest of them alone",
-                )  # fmt: skip
+                )
             real.sort(key=lambda axis: -self.jax_mesh.shape[axis])
             entries.append(real[0] if real else None)
         return partition_spec(tuple(entries))

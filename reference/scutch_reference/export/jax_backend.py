@@ -259,9 +259,10 @@ def _mesh_of(described: Mapping[str, Any] | None) -> Mesh | None:
     needed, devices = int(np.prod(described["shape"])), jax.devices()
     if needed > len(devices):
         raise ExportMeshError(
-            place="the number of devices", given=len(devices),
+            place="the number of devices",
+            given=len(devices),
             expected=f"{needed} or more, for a mesh of shape {described['shape']}",
-        )  # fmt: skip
+        )
     return Mesh(np.array(devices[:needed]).reshape(described["shape"]), described["axes"])
 
 

@@ -237,15 +237,17 @@ def _check_mesh(mesh: ExportMesh | None, pspecs: Tree, leaves: list[Any], tensor
     """Refuse an export mesh without specs, specs without one, and arrays that are not JAX's."""
     if mesh is not None and pspecs is None:
         raise ExportMeshError(
-            place="`pspecs` within an export mesh", given=None,
+            place="`pspecs` within an export mesh",
+            given=None,
             expected="a tree of partition specs with the structure of `params`",
-        )  # fmt: skip
+        )
     if mesh is None and pspecs is not None:
         first = "initialize_dtensor(), then " if tensorflow else ""
         raise ExportMeshError(
-            place="`pspecs` of a module that is not built within an export mesh", given=pspecs,
+            place="`pspecs` of a module that is not built within an export mesh",
+            given=pspecs,
             expected=f"{first}`with maybe_enable_dtensor_export_on(mesh):`",
-        )  # fmt: skip
+        )
     if mesh is not None:
         _check_arrays(leaves)
 
@@ -254,9 +256,10 @@ def _check_arrays(leaves: list[Any]) -> None:
     for leaf in leaves:
         if not isinstance(leaf, jax.Array):
             raise ExportMeshError(
-                place="a parameter on an export mesh", given=leaf,
+                place="a parameter on an export mesh",
+                given=leaf,
                 expected="an array that must be of type jax.Array: jax.numpy.asarray converts it",
-            )  # fmt: skip
+            )
 
 
 def save(module: JaxModule, folder: str | Path, inputs: Tree) -> None:

@@ -100,9 +100,12 @@ class TensorFlowBackend:
         kind = tf.Variable if self._mesh is None else dtensor.DVariable
         with tf.device(None if self._mesh is not None else "CPU:0"):
             return kind(
-                value, trainable=parameter.trainable, shape=parameter.shape, dtype=parameter.dtype,
+                value,
+                trainable=parameter.trainable,
+                shape=parameter.shape,
+                dtype=parameter.dtype,
                 name=parameter.name if name is None else name,
-            )  # fmt: skip
+            )
 
     def _converted(self, method: Method, variables: Sequence[Any]) -> Any:
         """A method as a TensorFlow function of its input; a call reads the variables anew."""

@@ -46,9 +46,10 @@ def current_module() -> Any:
     module = running_module.get()
     if module is None:
         raise ModuleError(
-            place="the module whose method runs", given=None,
+            place="the module whose method runs",
+            given=None,
             expected="a call from a method of a module, or to pass module=...",
-        )  # fmt: skip
+        )
     return module
 
 
@@ -120,8 +121,9 @@ class Bindable:
         why = "; setup runs once the module is bound: by init, apply or bind"
         raise AttributeError(
             f"{type(self).__qualname__!r} has no attribute {name!r}{'' if self.scope else why}",
-            name=name, obj=self,
-        )  # fmt: skip
+            name=name,
+            obj=self,
+        )
 
     def clone(self, *, parent: Any = None, **changes: Any) -> Self:
         """Return an unbound copy, with other values in the fields named in `changes`.
@@ -296,12 +298,13 @@ def cloned(
     """
     return type(module)(
         **mapped(
-            lambda part, _: part if is_free(part)
-            else clones.setdefault(id(part), cloned(part, clones, named)),
+            lambda part, _: (
+                part if is_free(part) else clones.setdefault(id(part), cloned(part, clones, named))
+            ),
             {**fields_of(module), "name": module.name if named else None, **(changes or {})},
         ),
         parent=parent,
-    )  # fmt: skip
+    )
 
 
 def is_free(module: Bindable) -> bool:

@@ -98,14 +98,20 @@ def value_and_grad(
       ModuleError: The output of `fn` is no scalar, which JAX refuses, too.
     """
     output, back, *aux = vjp(
-        fn, mdl, *primals,
-        has_aux=has_aux, vjp_variables=False, variables=variables, rngs=rngs,
-    )  # fmt: skip
+        fn,
+        mdl,
+        *primals,
+        has_aux=has_aux,
+        vjp_variables=False,
+        variables=variables,
+        rngs=rngs,
+    )
     if output.shape:
         raise errors.ModuleError(
-            place="the shape of the output", given=output.shape,
+            place="the shape of the output",
+            given=output.shape,
             expected="(), because a gradient is the gradient of a scalar",
-        )  # fmt: skip
+        )
     _, *gradients = back(jax.numpy.ones_like(output))
     return ((output, *aux) if has_aux else output), tuple(gradients)
 

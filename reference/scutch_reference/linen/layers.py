@@ -101,9 +101,15 @@ class DenseGeneral(Module):
         kernel = self.param("kernel", init, (*lead, *sizes, *features), self.param_dtype)
         bias = _parameter_if(self.use_bias, self, "bias", self.bias_init, (*lead, *features))
         return functional.affine(
-            inputs, kernel, bias, self.dtype, self.dot_general, self.axis, self.batch_dims,
+            inputs,
+            kernel,
+            bias,
+            self.dtype,
+            self.dot_general,
+            self.axis,
+            self.batch_dims,
             precision=self.precision,
-        )  # fmt: skip
+        )
 
 
 class Conv(Module):

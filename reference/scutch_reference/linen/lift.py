@@ -246,9 +246,13 @@ def remat(
 
     def transform(call: Call) -> Any:
         return call.whole(
-            jax.checkpoint, variables, rngs,
-            prevent_cse=prevent_cse, policy=policy, static_argnums=_in_program(static_argnums),
-        )  # fmt: skip
+            jax.checkpoint,
+            variables,
+            rngs,
+            prevent_cse=prevent_cse,
+            policy=policy,
+            static_argnums=_in_program(static_argnums),
+        )
 
     return lifted_target(target, "Checkpoint", methods, transform)
 

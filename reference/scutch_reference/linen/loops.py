@@ -194,12 +194,17 @@ class _Loop:
             (carried, handed_on), (cut, parts, keys) = state, cut_slice
             own = _by_axis(
                 lambda axis, whole, part: whole if axis is None else part,
-                self.in_axes, args, parts,
-            )  # fmt: skip
+                self.in_axes,
+                args,
+                parts,
+            )
             return call.run(
-                (*handed_on, *own), call.kwargs, shared | carried | cut,
-                rngs=same_keys | keys, **changes,
-            )  # fmt: skip
+                (*handed_on, *own),
+                call.kwargs,
+                shared | carried | cut,
+                rngs=same_keys | keys,
+                **changes,
+            )
 
         def body(state: Tree, cut_slice: Tree) -> Tree:
             """Run one lane or step; return the next state, and a pair of output and changes."""
@@ -303,9 +308,13 @@ def vmap(
         return mapped_body(slices)
 
     loop = _Loop(
-        drive=lanes, axes=variable_axes, splits=split_rngs, in_axes=in_axes,
-        length=axis_size, params=metadata_params,
-    )  # fmt: skip
+        drive=lanes,
+        axes=variable_axes,
+        splits=split_rngs,
+        in_axes=in_axes,
+        length=axis_size,
+        params=metadata_params,
+    )
     return lifted_target(target, "Vmap", methods, loop.run)
 
 
@@ -359,7 +368,14 @@ def scan(
         return state, (_by_axis(_from_front, out_axes, ys), changed)
 
     loop = _Loop(
-        drive=steps, axes=variable_axes, splits=split_rngs, in_axes=in_axes, length=length,
-        params=metadata_params, broadcast=variable_broadcast, carry=variable_carry, carries=1,
-    )  # fmt: skip
+        drive=steps,
+        axes=variable_axes,
+        splits=split_rngs,
+        in_axes=in_axes,
+        length=length,
+        params=metadata_params,
+        broadcast=variable_broadcast,
+        carry=variable_carry,
+        carries=1,
+    )
     return lifted_target(target, "Scan", methods, loop.run)

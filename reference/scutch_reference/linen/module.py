@@ -370,9 +370,10 @@ class Module(Bindable):
         """A bound copy with `settings` in its scope; `capture` makes 'intermediates' mutable."""
         if not _are_collections(variables):
             raise errors.ModuleError(
-                place=f"the variables of a {type(self).__qualname__}", given=variables,
+                place=f"the variables of a {type(self).__qualname__}",
+                given=variables,
                 expected="a mapping from names to mappings from names: {'params': {...}}",
-            )  # fmt: skip
+            )
         if settings.get("capture"):
             mutable = ("intermediates", mutable)
         streams = rngs if isinstance(rngs, Mapping) else {} if rngs is None else {"params": rngs}
@@ -390,6 +391,7 @@ class Module(Bindable):
     def __call__(self, *args: Tree, **kwargs: Tree) -> Tree:
         """Compute the outputs; a subclass defines it, or is called by `method=`."""
         raise errors.ModuleError(
-            place=f"the method of {type(self).__qualname__} to call", given=None,
+            place=f"the method of {type(self).__qualname__} to call",
+            given=None,
             expected="method=..., because the class defines no `__call__`",
-        )  # fmt: skip
+        )

@@ -46,11 +46,24 @@ from .transforms import renamed_inside
 from .variable import Variable
 
 __all__ = [
-    "AxisMetadata", "PartitionedVariable", "RulesFallback", "ScanIn", "ScanOut", "axis_rules",
-    "get_axis_names", "get_axis_rules", "logical_to_mesh", "logical_to_mesh_axes",
-    "param_with_axes", "remat", "scan_with_axes", "set_axis_rules", "variable_with_axes",
-    "vmap_with_axes", "with_sharding_constraint",
-]  # fmt: skip
+    "AxisMetadata",
+    "PartitionedVariable",
+    "RulesFallback",
+    "ScanIn",
+    "ScanOut",
+    "axis_rules",
+    "get_axis_names",
+    "get_axis_rules",
+    "logical_to_mesh",
+    "logical_to_mesh_axes",
+    "param_with_axes",
+    "remat",
+    "scan_with_axes",
+    "set_axis_rules",
+    "variable_with_axes",
+    "vmap_with_axes",
+    "with_sharding_constraint",
+]
 _SUFFIX = "_axes"
 
 
@@ -98,9 +111,12 @@ def _note(module: Module, collection: str, name: str, axes: Sequence[Any] | None
     """Write the names of a variable beside it, where that collection is mutable."""
     if axes is not None:
         module.sow(
-            collection + _SUFFIX, name + _SUFFIX, AxisMetadata(axes),
-            reduce_fn=lambda _, new: new, init_fn=lambda: None,
-        )  # fmt: skip
+            collection + _SUFFIX,
+            name + _SUFFIX,
+            AxisMetadata(axes),
+            reduce_fn=lambda _, new: new,
+            init_fn=lambda: None,
+        )
 
 
 def param_with_axes(
@@ -215,9 +231,18 @@ def scan_with_axes(
     """
     axes = {name + _SUFFIX: chosen(variable_axes, name) for name in axes_collections}
     lifted = scan(
-        target, {**variable_axes, **axes}, variable_broadcast, variable_carry, split_rngs,
-        in_axes, out_axes, length, reverse, unroll, methods=methods,
-    )  # fmt: skip
+        target,
+        {**variable_axes, **axes},
+        variable_broadcast,
+        variable_carry,
+        split_rngs,
+        in_axes,
+        out_axes,
+        length,
+        reverse,
+        unroll,
+        methods=methods,
+    )
     return renamed_inside(lifted, "", axes, {PARTITION_NAME: axis_name}, methods, **_RENAME)
 
 
@@ -246,9 +271,16 @@ def vmap_with_axes(
     """
     axes = {name + _SUFFIX: chosen(variable_axes, name) for name in partitioning_axis_names}
     lifted = vmap(
-        target, {**variable_axes, **axes}, split_rngs, in_axes, out_axes, axis_size, axis_name,
-        spmd_axis_name, methods=methods,
-    )  # fmt: skip
+        target,
+        {**variable_axes, **axes},
+        split_rngs,
+        in_axes,
+        out_axes,
+        axis_size,
+        axis_name,
+        spmd_axis_name,
+        methods=methods,
+    )
     for collection, name in partitioning_axis_names.items():
         own = {collection + _SUFFIX: axes[collection + _SUFFIX]}
         lifted = renamed_inside(lifted, "", own, {PARTITION_NAME: name}, methods, **_RENAME)

@@ -269,9 +269,11 @@ def remat_scan(
       A subclass of the target, named `RematScan...`, or a function.
     """
     options: Any = {
-        "variable_broadcast": variable_broadcast, "variable_carry": variable_carry,
-        "variable_axes": variable_axes, "split_rngs": split_rngs,
-    }  # fmt: skip
+        "variable_broadcast": variable_broadcast,
+        "variable_carry": variable_carry,
+        "variable_axes": variable_axes,
+        "split_rngs": split_rngs,
+    }
 
     def repeated(function: Fn, lengths: Sequence[int]) -> Fn:
         if not lengths:

@@ -162,9 +162,10 @@ class MultiHeadAttention(Module):
         qkv_features = qkv_features or in_features
         if qkv_features % num_heads:
             raise ModuleError(
-                place="qkv_features", given=qkv_features,
+                place="qkv_features",
+                given=qkv_features,
                 expected=f"a multiple of the {num_heads} heads",
-            )  # fmt: skip
+            )
         self.dtype, self.precision, self.attention_fn = dtype, precision, attention_fn
         self.dropout_rate, self.broadcast_dropout = dropout_rate, broadcast_dropout
         self.deterministic, self.decode = deterministic, decode

@@ -224,7 +224,8 @@ def reseed(
             keys = random.split(keys, shape)
         elif shape:
             raise StreamError(
-                place=f"the shape of the keys at {path!r}", given=shape,
+                place=f"the shape of the keys at {path!r}",
+                given=shape,
                 expected=f"(), because policy={policy!r} gives one key",
-            )  # fmt: skip
+            )
         update(stream, state(RngStream(keys, tag=stream.tag)))

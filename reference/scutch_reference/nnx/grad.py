@@ -85,9 +85,10 @@ class Differentiated(Lifted[P, R]):
         is_several = isinstance(given, Sequence)
         if not is_several or not all(isinstance(each, int | DiffState) for each in given):
             raise LiftingError(
-                place="argnums", given=argnums,
+                place="argnums",
+                given=argnums,
                 expected="the number of an argument, a DiffState, or a sequence of them",
-            )  # fmt: skip
+            )
         self.wanted = [g if isinstance(g, DiffState) else _OfNumber(g, Param) for g in given]
 
     def transform(self, frame: Frame, run: Callable[..., Any]) -> Transformed:
@@ -147,9 +148,10 @@ class Differentiated(Lifted[P, R]):
         number = wanted.argnum + (bound if wanted.argnum >= 0 else given)
         if not bound <= number < given:
             raise LiftingError(
-                place="the number of an argument to differentiate", given=wanted.argnum,
+                place="the number of an argument to differentiate",
+                given=wanted.argnum,
                 expected=f"one of the {given - bound} arguments that were passed by position",
-            )  # fmt: skip
+            )
         return number
 
 
@@ -305,9 +307,10 @@ class Checkpointed(Lifted[P, R]):
         count = frame.signature.positional - len(self._bound)
         if missing := [n for n in self._static or () if not -count <= n < count]:
             raise LiftingError(
-                place="numbers in static_argnums", given=missing,
+                place="numbers in static_argnums",
+                given=missing,
                 expected=f"numbers of the {count} arguments that were passed by position",
-            )  # fmt: skip
+            )
         return Transformed(frame, jax.checkpoint(run, **self.options))
 
 

@@ -131,9 +131,10 @@ class Accuracy(Average):
         rank = labels.ndim if self.threshold is not None else labels.ndim + 1
         if logits.ndim != rank or not jnp.issubdtype(labels.dtype, jnp.integer):
             raise DataError(
-                place="logits and labels", given=(logits, labels),
+                place="logits and labels",
+                given=(logits, labels),
                 expected=f"integers as labels, and logits with {rank} axes",
-            )  # fmt: skip
+            )
         if self.threshold is None:
             right = jnp.argmax(logits, axis=-1) == labels
         else:

@@ -56,9 +56,10 @@ class Module(Pytree):
                     setattr(module, name, value)
         if missing and raise_if_not_found:
             raise DataError(
-                place="names of attributes", given=sorted(missing),
+                place="names of attributes",
+                given=sorted(missing),
                 expected=f"attributes of a module that {filters!r} takes",
-            )  # fmt: skip
+            )
 
     def train(self, *filters: Filter, **attributes: Tree) -> None:
         """Let layers that behave differently in training do so (OBJ-5).
@@ -228,9 +229,10 @@ def view(
             unused -= taken.keys()
     if unused and raise_if_not_found:
         raise DataError(
-            place="names of options", given=sorted(unused),
+            place="names of options",
+            given=sorted(unused),
             expected=f"parameters of `set_view` of a module that {only!r} takes",
-        )  # fmt: skip
+        )
     return copy
 
 

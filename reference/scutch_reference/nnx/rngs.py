@@ -236,9 +236,10 @@ class Rngs(_Random, Elements, Pytree):
         streams = attributes_of(self)
         if name not in streams and "default" not in streams:
             raise StreamError(
-                place="the name of a stream", given=name,
+                place="the name of a stream",
+                given=name,
                 expected=f"one of {[*streams]!r}, as there is no default",
-            )  # fmt: skip
+            )
         return streams.get(name) or streams["default"]  # type: ignore[no-any-return]
 
     def __getattr__(self, name: str) -> Any:

@@ -178,6 +178,12 @@ def shard_map(
     if axis_names:
         auto = frozenset(axes) - frozenset(axis_names)
     return lift(
-        ShardMapped, f, in_specs, out_specs, graph_updates,
-        mesh=mesh, check=check_rep and check_vma, auto=auto,
-    )  # fmt: skip
+        ShardMapped,
+        f,
+        in_specs,
+        out_specs,
+        graph_updates,
+        mesh=mesh,
+        check=check_rep and check_vma,
+        auto=auto,
+    )

@@ -236,9 +236,10 @@ class Variable(Operators, Tracked, Generic[A]):
         self._check("change the metadata of")
         if len(args) > 2 or bool(args) == bool(kwargs):
             raise DataError(
-                place="metadata", given=args,
+                place="metadata",
+                given=args,
                 expected="a dictionary, or a name and a value, or else keywords",
-            )  # fmt: skip
+            )
         new = args[0] if len(args) == 1 else self._static.value | (kwargs or dict([args]))
         self._set_static(tidied(new))
 
@@ -326,8 +327,9 @@ class Variable(Operators, Tracked, Generic[A]):
         if name in (*Tracked.__slots__, *Variable.__slots__) or not hasattr(type(self), name):
             raise AttributeError(
                 f"To set {name!r}, use set_metadata({name}=...), or v[...] = x.",
-                name=name, obj=self,
-            )  # fmt: skip
+                name=name,
+                obj=self,
+            )
         object.__setattr__(self, name, value)
         if name == "__class__":
             self._changed()

@@ -15,9 +15,13 @@ def run(*arguments):
     """The guide in a process of its own."""
     paths = [str(GUIDE.parents[1]), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
-        [sys.executable, str(GUIDE), *arguments], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}, timeout=300,
-    )  # fmt: skip
+        [sys.executable, str(GUIDE), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        timeout=300,
+    )
 
 
 def test_every_claim_of_the_guide_holds_without_tensorflow():

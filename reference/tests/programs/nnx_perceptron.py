@@ -47,9 +47,7 @@ def train_step(model, optimizer, metrics, x, labels):
 def train(model):
     """Train for two epochs."""
     optimizer = nnx.Optimizer(model, optax.sgd(0.1, momentum=0.9), wrt=nnx.Param)
-    metrics = nnx.MultiMetric(
-        accuracy=nnx.metrics.Accuracy(), loss=nnx.metrics.Average("loss")
-    )  # fmt: skip
+    metrics = nnx.MultiMetric(accuracy=nnx.metrics.Accuracy(), loss=nnx.metrics.Average("loss"))
     x = jax.random.normal(jax.random.key(1), (12, 5))
     labels = jnp.arange(12) % 3
     history = []

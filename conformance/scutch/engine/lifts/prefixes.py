@@ -20,9 +20,13 @@ MAPPED = (0, -1, None, 0, 1)
 PAIRS = (0, None, (0, None), (None, 0), -1)
 """Axes of the pair of arrays."""
 MESHES = (
-    Mesh((2,), ("data",)), Mesh((8,), ("data",)), Mesh((1,), ("data",)), Mesh((4,), ("data",)),
-    Mesh((2, 2), ("data", "model")), Mesh((4, 2), ("data", "model")),
-)  # fmt: skip
+    Mesh((2,), ("data",)),
+    Mesh((8,), ("data",)),
+    Mesh((1,), ("data",)),
+    Mesh((4,), ("data",)),
+    Mesh((2, 2), ("data", "model")),
+    Mesh((4, 2), ("data", "model")),
+)
 SPECS = (Spec(("data",)), Spec(()), Spec(("data",)))
 
 

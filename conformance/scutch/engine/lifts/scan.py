@@ -69,10 +69,13 @@ def scanned(
         last, (kept, results) = jax.lax.scan(step, start, slices, **options)
         carried, stacked = iter(last), iter(kept)
         after = [
-            next(carried) if axis == CARRIED
-            else moved(next(stacked), 0, axis) if is_axis(axis) else value
+            next(carried)
+            if axis == CARRIED
+            else moved(next(stacked), 0, axis)
+            if is_axis(axis)
+            else value
             for value, axis in zip(values, axes, strict=True)
-        ]  # fmt: skip
+        ]
         return after, moved(results, 0, out)
 
     return loop
@@ -148,9 +151,14 @@ def _lifted_arrays(transforms: Any) -> Callable[..., Any]:
 def _objects_by_jax(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
     """A loop; no law applies if a step changes a value that all steps share."""
     loop = scanned(
-        function, call.given(each), pair_axes=each.pair_axes, out=each.out, length=LANES,
-        shared=lambda old, new: call.assume(new is old), **each.plain,
-    )  # fmt: skip
+        function,
+        call.given(each),
+        pair_axes=each.pair_axes,
+        out=each.out,
+        length=LANES,
+        shared=lambda old, new: call.assume(new is old),
+        **each.plain,
+    )
 
     def looped(values: list[Any], pair: Any) -> Any:
         after, results = loop(values, pair)

@@ -30,9 +30,12 @@ def _options(each: Transformation) -> dict[str, Any]:
 def _by_jax(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
     specs = call.given(each)
     return shard_map(
-        function, mesh=each.mesh, in_specs=(specs, each.x), out_specs=(specs, each.out),
+        function,
+        mesh=each.mesh,
+        in_specs=(specs, each.x),
+        out_specs=(specs, each.out),
         **_options(each),
-    )  # fmt: skip
+    )
 
 
 def _lifted(call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any) -> Any:

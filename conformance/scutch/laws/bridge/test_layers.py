@@ -62,10 +62,15 @@ KINDS = ("Linear", "LinearGeneral", "Embed", "attend", "LayerNorm", "BatchNorm")
 @requirement("bridge/wrappers/tolinen-equals-module", must_reach=(*KINDS, "running", "masked"))
 @costly
 @given(
-    kind=st.sampled_from(KINDS), seed=seeds, flags=st.tuples(st.booleans(), st.booleans()),
-    axes=st.permutations([0, 1, 2]), dtype=st.sampled_from([None, "float16"]),
-    running=st.booleans(), in_call=st.booleans(), masked=st.booleans(),
-)  # fmt: skip
+    kind=st.sampled_from(KINDS),
+    seed=seeds,
+    flags=st.tuples(st.booleans(), st.booleans()),
+    axes=st.permutations([0, 1, 2]),
+    dtype=st.sampled_from([None, "float16"]),
+    running=st.booleans(),
+    in_call=st.booleans(),
+    masked=st.booleans(),
+)
 def test_a_layer_of_nnx_computes_what_linen_computes(
     linen, nnx, bridge, kind, seed, flags, axes, dtype, running, in_call, masked
 ):
@@ -121,10 +126,15 @@ def test_a_layer_of_nnx_computes_what_linen_computes(
 )
 @costly
 @given(
-    kind=st.sampled_from(["Linear", "LinearGeneral"]), precision=st.sampled_from(PRECISIONS),
-    element=st.sampled_from([None, "float32", "bfloat16"]), own=st.booleans(), bias=st.booleans(),
-    dtype=st.sampled_from([None, "float16"]), wrapped=st.booleans(), seed=seeds,
-)  # fmt: skip
+    kind=st.sampled_from(["Linear", "LinearGeneral"]),
+    precision=st.sampled_from(PRECISIONS),
+    element=st.sampled_from([None, "float32", "bfloat16"]),
+    own=st.booleans(),
+    bias=st.booleans(),
+    dtype=st.sampled_from([None, "float16"]),
+    wrapped=st.booleans(),
+    seed=seeds,
+)
 def test_a_layer_of_nnx_multiplies_as_it_is_told(
     nnx, bridge, kind, precision, element, own, bias, dtype, wrapped, seed
 ):
@@ -135,12 +145,14 @@ def test_a_layer_of_nnx_multiplies_as_it_is_told(
     if not holds(inspect.signature(cls.__init__).parameters, "preferred_element_type"):
         not_available("layers have no preferred_element_type")
     told = {"wrapped": wrapped, "precision": precision, "element type": element, "own product": own}
-    for name in [name for name, is_so in told.items() if is_so]:
-        reached(name)
+    reached(*[name for name, is_so in told.items() if is_so])
     options = {
-        "use_bias": bias, "dtype": dtype, "precision": precision, "preferred_element_type": element,
+        "use_bias": bias,
+        "dtype": dtype,
+        "precision": precision,
+        "preferred_element_type": element,
         **({"dot_general": negative_product} if own else {}),
-    }  # fmt: skip
+    }
     draw = np.random.default_rng(seed)
     x, kernel, shift = (draw.normal(size=s).astype("float32") for s in ((5, 3), (3, 2), (2,)))
 
@@ -175,10 +187,15 @@ def test_a_layer_of_nnx_multiplies_as_it_is_told(
 )
 @costly
 @given(
-    seed=seeds, heads=st.integers(1, 3), bias=st.booleans(), masked=st.booleans(),
-    crossed=st.integers(0, 2), width=st.sampled_from([None, 2]), out=st.sampled_from([None, 5]),
+    seed=seeds,
+    heads=st.integers(1, 3),
+    bias=st.booleans(),
+    masked=st.booleans(),
+    crossed=st.integers(0, 2),
+    width=st.sampled_from([None, 2]),
+    out=st.sampled_from([None, 5]),
     deterministic=st.booleans(),
-)  # fmt: skip
+)
 def test_attention_is_a_mean_of_values_by_keys(
     nnx, bridge, seed, heads, bias, masked, crossed, width, out, deterministic
 ):
@@ -188,10 +205,14 @@ def test_attention_is_a_mean_of_values_by_keys(
     """
     draw = np.random.default_rng(seed)
     options = {
-        "in_features": 6 * heads, "qkv_features": width and width * heads, "out_features": out,
-        "use_bias": bias, "dropout_rate": 0.5 if deterministic else 0.0,
-        "deterministic": deterministic or None, "decode": False,
-    }  # fmt: skip
+        "in_features": 6 * heads,
+        "qkv_features": width and width * heads,
+        "out_features": out,
+        "use_bias": bias,
+        "dropout_rate": 0.5 if deterministic else 0.0,
+        "deterministic": deterministic or None,
+        "decode": False,
+    }
     layer = nnx.MultiHeadAttention(heads, **options, rngs=nnx.Rngs(seed))
     state = nnx.state(layer, nnx.Param)
     params = jax.tree.map(
@@ -202,12 +223,10 @@ def test_attention_is_a_mean_of_values_by_keys(
     inputs = [draw.normal(size=(2, n, 6 * heads)).astype("float32") for n in (3, 4, 4)]
     given, mask = inputs[: 1 + crossed], None
     query, key, value = (inputs[min(n, crossed)] for n in range(3))
+    reached(*["keys of their own"] * bool(crossed))
     if masked:
-        reached("masked")
         mask = draw.random((2, 1, query.shape[1], key.shape[1])) < 0.5
         mask[..., 0] = True
-    if crossed:
-        reached("keys of their own")
 
     def projected(x, name):
         y = np.einsum("btf,fhd->bthd", x, params[name]["kernel"])
@@ -230,18 +249,27 @@ def test_attention_is_a_mean_of_values_by_keys(
 )
 @costly
 @given(
-    seed=seeds, heads=st.integers(2, 3), rate=st.sampled_from([0.25, 0.5]), together=st.booleans(),
+    seed=seeds,
+    heads=st.integers(2, 3),
+    rate=st.sampled_from([0.25, 0.5]),
+    together=st.booleans(),
     where=st.sampled_from(["layer", "call", "eval"]),
-)  # fmt: skip
+)
 def test_attention_drops_weights(nnx, seed, heads, rate, together, where):
     """`MultiHeadAttention` drops weights at its rate, of all examples and heads alike or of each
     apart, by a stream of the layer or of the call; after `eval` it drops none.
     """
     size = 6
     layer = nnx.MultiHeadAttention(
-        heads, size * heads, use_bias=False, dropout_rate=rate, broadcast_dropout=together,
-        deterministic=False, decode=False, rngs=nnx.Rngs(seed),
-    )  # fmt: skip
+        heads,
+        size * heads,
+        use_bias=False,
+        dropout_rate=rate,
+        broadcast_dropout=together,
+        deterministic=False,
+        decode=False,
+        rngs=nnx.Rngs(seed),
+    )
     # All weights are alike, and a value says of which key it is: so each output is a weight.
     state = nnx.state(layer, nnx.Param)
     shown = np.eye(size * heads, dtype="float32").reshape(heads, size, size * heads)
@@ -267,10 +295,12 @@ def test_attention_drops_weights(nnx, seed, heads, rate, together, where):
 
 @requirement("bridge/wrappers/streams-follow-seeds", must_reach=("kept", "some", "dropped", "eval"))
 @given(
-    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds,
-    along=st.sampled_from([(), (0,), (-1,), (0, 2)]), off=st.sampled_from([None, "eval", "call"]),
+    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]),
+    seed=seeds,
+    along=st.sampled_from([(), (0,), (-1,), (0, 2)]),
+    off=st.sampled_from([None, "eval", "call"]),
     where=st.sampled_from(["layer", "call"]),
-)  # fmt: skip
+)
 def test_dropout_of_nnx_drops_whole_axes(nnx, bridge, rate, seed, along, off, where):
     """`nnx.Dropout` leaves entries zero or scaled, all along a broadcast axis alike, by a stream of
     the layer or of the call, and all as they are after `eval`. Without a stream it is refused.
@@ -326,9 +356,11 @@ def _formula(nnx, kind, layer):
 )
 @costly
 @given(
-    placed=logical_placements(explicit=True), kind=st.sampled_from(list(SHARDED)), seed=seeds,
+    placed=logical_placements(explicit=True),
+    kind=st.sampled_from(list(SHARDED)),
+    seed=seeds,
     jitted=st.booleans(),
-)  # fmt: skip
+)
 def test_a_layer_of_nnx_computes_its_formula_of_a_sharded_array(nnx, placed, kind, seed, jitted):
     """`Linear`, `LinearGeneral`, `LayerNorm` and `Embed` of an array that is sharded over
     `Explicit` mesh axes have the outputs that they have on one device, laid out as plain JAX lays
@@ -347,9 +379,12 @@ def test_a_layer_of_nnx_computes_its_formula_of_a_sharded_array(nnx, placed, kin
 )
 @costly
 @given(
-    placed=logical_placements(explicit=True), rate=st.sampled_from([0.5, 0.75]), seed=seeds,
-    along=st.sampled_from([(), (), (0,), (-1,)]), jitted=st.booleans(),
-)  # fmt: skip
+    placed=logical_placements(explicit=True),
+    rate=st.sampled_from([0.5, 0.75]),
+    seed=seeds,
+    along=st.sampled_from([(), (), (0,), (-1,)]),
+    jitted=st.booleans(),
+)
 def test_dropout_of_nnx_drops_the_same_of_a_sharded_array(nnx, placed, rate, seed, along, jitted):
     """`nnx.Dropout` of an array that is sharded over `Explicit` mesh axes drops the entries that it
     drops of the array on one device, by streams of the same seed; the result lies as the array.

@@ -295,9 +295,10 @@ def test_the_refusal_shows_the_first_key(bridge, shown):
 
 @requirement("bridge/trees/attribute-is-variable")
 @given(
-    attributes=variable_trees(), deep=st.booleans(),
+    attributes=variable_trees(),
+    deep=st.booleans(),
     held=st.one_of(arrays(max_rank=1), numbers(), st.sampled_from(["text", b"text"])),
-)  # fmt: skip
+)
 def test_what_is_no_variable_has_no_collection(bridge, attributes, deep, held):
     """An array, a number or a text among the attributes, in the place of a variable, is refused."""
     attributes |= {"rest": {"held": held}} if deep else {"held": held}

@@ -164,9 +164,12 @@ def test_arguments_and_methods_of_a_wrapped_linen_module(
         call = wrapper.doubled if way == "attribute" else wrapper
         found = call(X, *arguments, **keywords, **named)
         expected = module.apply(
-            module.init(key, X), X, scale, mode=mode,
+            module.init(key, X),
+            X,
+            scale,
+            mode=mode,
             method="__call__" if way == "call" else "doubled",
-        )  # fmt: skip
+        )
     assert_close(found, expected, **CALLS)
     assert not hasattr(wrapper, "halved"), "the wrapper has a method that the module has not"
 
@@ -200,8 +203,10 @@ def test_a_wrapped_nnx_module_has_its_variables_and_outputs(
 )
 @given(
     mutables=st.lists(st.sampled_from([False, ["batch_stats"], True]), min_size=1, max_size=3),
-    mode=st.sampled_from([COUNTING, COUNTING, PLAIN, NEGATED]), scale=scales, size=features,
-)  # fmt: skip
+    mode=st.sampled_from([COUNTING, COUNTING, PLAIN, NEGATED]),
+    scale=scales,
+    size=features,
+)
 def test_collections_that_a_wrapped_nnx_module_changes_are_returned(
     nnx, bridge, meta, mutables, mode, scale, size
 ):
@@ -230,9 +235,9 @@ def test_arguments_of_a_wrapped_nnx_module(nnx, bridge, short, size, scale, mode
     """Arguments of the constructor and of the call reach the NNX module, by position and by
     keyword; `to_linen` takes the constructor's arguments and a `name`.
     """
-    args, kwargs = ((INPUTS, _tripled), {"features": size}) if keyword else (
-        (INPUTS, _tripled, size), {}
-    )  # fmt: skip
+    args, kwargs = (
+        ((INPUTS, _tripled), {"features": size}) if keyword else ((INPUTS, _tripled, size), {})
+    )
     if short:
         module = bridge.to_linen(in_nnx(nnx), *args, name="layer", **kwargs)
         assert alike(module.name, "layer")

@@ -67,16 +67,19 @@ RESTRICTIONS = {"none": {}, "constraint": {"polymorphic_constraints": ("b >= 2",
 @dear
 @at_least(16)
 @given(
-    backend=backends(), described=program_maps(),
+    backend=backends(),
+    described=program_maps(),
     polymorphic=st.fixed_dictionaries(dict.fromkeys(METHODS, st.booleans())),
     restricted=st.fixed_dictionaries(
         dict.fromkeys(METHODS, st.sampled_from([*RESTRICTIONS, "platform"]))
     ),
-)  # fmt: skip
+)
 @example(
-    backend=TENSORFLOW, described={"f": ["add"]}, polymorphic=dict.fromkeys(METHODS, True),
+    backend=TENSORFLOW,
+    described={"f": ["add"]},
+    polymorphic=dict.fromkeys(METHODS, True),
     restricted=dict.fromkeys(METHODS, "constraint"),
-)  # fmt: skip
+)
 def test_each_function_has_its_own_shape_and_options(
     export, backend, described, polymorphic, restricted
 ):
@@ -232,9 +235,11 @@ def test_a_module_tells_what_it_was_made_of(export, backend, params, described, 
 @requirement("export/methods/unknown-option-is-refused")
 @costly
 @given(
-    backend=backends(), described=program_maps(), at=st.integers(0, 2),
+    backend=backends(),
+    described=program_maps(),
+    at=st.integers(0, 2),
     option=st.sampled_from(["polymorphic_shape", "with_gradients", "platforms"]),
-)  # fmt: skip
+)
 def test_unknown_options_are_refused(export, backend, described, at, option):
     """A misspelt conversion option of any function is an error that names it."""
     backend = on_any(export, backend)

@@ -73,9 +73,12 @@ def _useful(spec, mesh):
 @requirement("export/meshes/specs-place-the-variables", must_reach=("cut",))
 @costly
 @given(
-    backend=backends(), mesh=meshes, described=sharded_parameters(), again=st.booleans(),
+    backend=backends(),
+    mesh=meshes,
+    described=sharded_parameters(),
+    again=st.booleans(),
     whole=st.booleans(),
-)  # fmt: skip
+)
 def test_variables_are_laid_out_as_their_specs_say(export, backend, mesh, described, again, whole):
     """The variables of a module are sharded as `pspecs` says, after an update as well, and hold the
     values of the parameters; without TensorFlow also where each device has the whole parameter.
@@ -130,8 +133,9 @@ def test_an_export_mesh_without_specs_is_refused(export, backend, mesh, describe
 @dear
 @given(
     mesh=st.sampled_from([Mesh((4, 2), ("x", "y")), Mesh((2, 4), ("x", "y"))]),
-    order=st.permutations(["x", "y"]), axis=st.integers(0, 1),
-)  # fmt: skip
+    order=st.permutations(["x", "y"]),
+    axis=st.integers(0, 1),
+)
 def test_one_axis_over_several_mesh_axes_must_be_allowed(export, mesh, order, axis):
     """A spec with several mesh axes for one axis is refused unless that is allowed; then the axis
     keeps the larger one, and variables have every value, after an update as well.
@@ -172,9 +176,12 @@ def test_parameters_on_an_export_mesh_must_be_arrays_of_jax(export, backend, mes
 @requirement("export/meshes/sharded-variables-compute-same", must_reach=("cut",))
 @dear
 @given(
-    backend=backends(), mesh=meshes, described=sharded_parameters(), steps=programs(),
+    backend=backends(),
+    mesh=meshes,
+    described=sharded_parameters(),
+    steps=programs(),
     rows=st.integers(1, 4),
-)  # fmt: skip
+)
 def test_sharded_variables_compute_the_same_when_loaded(
     export, backend, mesh, described, steps, rows
 ):

@@ -36,9 +36,14 @@ odd = parameter_trees(leaf=numbers, depth=1)
 @requirement("export/methods/method-equals-jax-function", must_reach=("one", "not one"))
 @dear
 @given(
-    backend=backends(), params=parameter_trees(), described=program_maps(),
-    one=st.booleans(), rows=sizes, width=widths, form=forms(),
-)  # fmt: skip
+    backend=backends(),
+    params=parameter_trees(),
+    described=program_maps(),
+    one=st.booleans(),
+    rows=sizes,
+    width=widths,
+    form=forms(),
+)
 def test_a_method_gives_what_its_function_gives(
     export, backend, params, described, one, rows, width, form
 ):
@@ -63,13 +68,23 @@ def test_a_method_gives_what_its_function_gives(
 )
 @dear
 @given(
-    backend=backends(), params=odd, described=program_maps(), rows=sizes,
-    width=widths, form=forms(), polymorphic=st.booleans(),
-)  # fmt: skip
+    backend=backends(),
+    params=odd,
+    described=program_maps(),
+    rows=sizes,
+    width=widths,
+    form=forms(),
+    polymorphic=st.booleans(),
+)
 @example(
-    backend=TENSORFLOW, params={"~": Array((2,)), "a b": Array((2,))}, described={"f": ["add"]},
-    rows=1, width=1, form="array", polymorphic=False,
-)  # fmt: skip
+    backend=TENSORFLOW,
+    params={"~": Array((2,)), "a b": Array((2,))},
+    described={"f": ["add"]},
+    rows=1,
+    width=1,
+    form="array",
+    polymorphic=False,
+)
 def test_a_loaded_method_gives_what_the_saved_one_gave(
     export, backend, params, described, rows, width, form, polymorphic
 ):
@@ -90,9 +105,13 @@ def test_a_loaded_method_gives_what_the_saved_one_gave(
 @requirement("export/shapes/every-size-is-accepted")
 @dear
 @given(
-    backend=backends(), params=small, steps=programs(), form=forms(),
-    text=shape_texts(), several=st.lists(sizes, min_size=1, max_size=2),
-)  # fmt: skip
+    backend=backends(),
+    params=small,
+    steps=programs(),
+    form=forms(),
+    text=shape_texts(),
+    several=st.lists(sizes, min_size=1, max_size=2),
+)
 def test_every_size_that_the_polymorphic_shape_admits_is_taken(
     export, backend, params, steps, form, text, several
 ):
@@ -125,10 +144,13 @@ def _misshapen(rows, width, step):
 @requirement("export/shapes/other-shapes-are-refused")
 @dear
 @given(
-    backend=backends(), params=small, steps=programs(),
-    text=st.sampled_from(["b, 2", "(rows, 2)", "2*b, 2"]), rows=st.sampled_from([2, 4]),
+    backend=backends(),
+    params=small,
+    steps=programs(),
+    text=st.sampled_from(["b, 2", "(rows, 2)", "2*b, 2"]),
+    rows=st.sampled_from([2, 4]),
     chosen=st.integers(0, 3),
-)  # fmt: skip
+)
 def test_other_shapes_are_refused(export, backend, params, steps, text, rows, chosen):
     """An exported module refuses inputs of a shape that its polymorphic shape does not admit.
 
@@ -216,9 +238,12 @@ def test_what_the_caller_gave_stays_as_it_was(export, backend, both, described, 
 @requirement("export/shapes/listed-sizes-only")
 @dear
 @given(
-    params=small, steps=programs(), form=forms(),
-    taken=st.lists(sizes, min_size=1, max_size=2, unique=True), size=sizes,
-)  # fmt: skip
+    params=small,
+    steps=programs(),
+    form=forms(),
+    taken=st.lists(sizes, min_size=1, max_size=2, unique=True),
+    size=sizes,
+)
 def test_listed_sizes_are_taken_and_others_are_refused(export, params, steps, form, taken, size):
     """If sizes are listed for a symbol, the module takes these sizes and refuses others.
 
@@ -227,9 +252,11 @@ def test_listed_sizes_are_taken_and_others_are_refused(export, params, steps, fo
     backend = on_only(export, JAX)
     (function,) = exported.functions({KEY: steps}, params).values()
     module = backend.module(
-        params, function, input_polymorphic_shape={"x": "b, 2"} if form == "dict" else "b, 2",
+        params,
+        function,
+        input_polymorphic_shape={"x": "b, 2"} if form == "dict" else "b, 2",
         input_polymorphic_shape_symbol_values={"b": tuple(taken)},
-    )  # fmt: skip
+    )
     x = exported.batch(size, 2, form)
     with module.loaded(exported.batch(taken[0], 2, form)) as loaded:
         for served in (module, loaded):

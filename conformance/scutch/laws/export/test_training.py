@@ -72,9 +72,14 @@ def test_a_tree_of_booleans_is_for_each_variable(export, backend, params, flags,
 @requirement("export/training/gradients-equal-jax", must_reach=("some", "load", "not load"))
 @dear
 @given(
-    backend=backends(), params=floats, flags=flags, steps=programs(),
-    form=forms(), text=st.sampled_from([None, "b, 2"]), load=st.booleans(),
-)  # fmt: skip
+    backend=backends(),
+    params=floats,
+    flags=flags,
+    steps=programs(),
+    form=forms(),
+    text=st.sampled_from([None, "b, 2"]),
+    load=st.booleans(),
+)
 def test_gradients_of_trainable_variables_are_those_of_jax(
     export, backend, params, flags, steps, form, text, load
 ):

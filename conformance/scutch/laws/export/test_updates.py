@@ -105,8 +105,9 @@ def test_parameters_of_another_shape_are_refused(export, backend, params, at):
     """
     module, _ = _module(on_any(export, backend), params, {"f": ["add"]})
     new, path, old, other = _faulty(params, "shape", at)
-    _names_the_leaf(refused(lambda: module.owner.update_variables(new),
-                            naming=(old.shape, other.shape)), path)  # fmt: skip
+    _names_the_leaf(
+        refused(lambda: module.owner.update_variables(new), naming=(old.shape, other.shape)), path
+    )
 
 
 @requirement("export/updates/other-parameters-are-refused")
@@ -118,8 +119,9 @@ def test_parameters_of_another_dtype_are_refused(export, backend, params, at):
     """
     module, _ = _module(on_any(export, backend), params, {"f": ["add"]})
     new, path, old, other = _faulty(params, "dtype", at)
-    _names_the_leaf(refused(lambda: module.owner.update_variables(new),
-                            naming=(old.dtype, other.dtype)), path)  # fmt: skip
+    _names_the_leaf(
+        refused(lambda: module.owner.update_variables(new), naming=(old.dtype, other.dtype)), path
+    )
 
 
 @requirement(

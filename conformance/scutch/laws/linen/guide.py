@@ -60,9 +60,12 @@ def model_of(nn, form, mesh):
         def __call__(self, x):
             if how == "scanned":
                 stack = nn.scan(
-                    DotReluDot, length=LAYERS, variable_axes={"params": 0},
-                    split_rngs={"params": True}, metadata_params={nn.PARTITION_NAME: None},
-                )  # fmt: skip
+                    DotReluDot,
+                    length=LAYERS,
+                    variable_axes={"params": 0},
+                    split_rngs={"params": True},
+                    metadata_params={nn.PARTITION_NAME: None},
+                )
                 return stack(WIDTH, name="stack")(x, None)[0]
             for n in range(LAYERS):
                 x, _ = DotReluDot(WIDTH, name=f"layer_{n}")(x)
@@ -127,16 +130,19 @@ def guide(nn, form, devices=8):
     else:
         shardings = nn.get_sharding(abstract, mesh)
     jit_init = jax.jit(
-        init_fn, static_argnums=(2, 3), in_shardings=(NamedSharding(mesh, P()), x_sharding),
+        init_fn,
+        static_argnums=(2, 3),
+        in_shardings=(NamedSharding(mesh, P()), x_sharding),
         out_shardings=shardings,
-    )  # fmt: skip
+    )
     with jax.threefry_partitionable(True):  # Before JAX 0.5, shardings change random numbers.
         states, losses, traces = [jit_init(key, x, model, ADAM)], [], []
 
     @functools.partial(
-        jax.jit, in_shardings=(shardings, x_sharding),
+        jax.jit,
+        in_shardings=(shardings, x_sharding),
         out_shardings=(shardings, NamedSharding(mesh, P()), shardings.params),
-    )  # fmt: skip
+    )
     def train_step(state, x):
         traces.append(1)
 

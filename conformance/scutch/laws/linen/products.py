@@ -31,5 +31,6 @@ def products(function, *arguments):
     program = jax.make_jaxpr(function)(*arguments).jaxpr
     return [
         (str(equation.params["precision"]), str(equation.outvars[0].aval.dtype))
-        for equation in equations(program) if equation.primitive.name == "dot_general"
-    ]  # fmt: skip
+        for equation in equations(program)
+        if equation.primitive.name == "dot_general"
+    ]

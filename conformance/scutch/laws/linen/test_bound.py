@@ -29,9 +29,11 @@ part_names = st.lists(numbered_names("inner", "block"), max_size=2)
 
 @requirement("linen/names/path-leads-to-variables", must_reach=("plain", *KINDS, "deep"))
 @given(
-    kind=st.sampled_from(["plain", *KINDS]), around=part_names, within=part_names,
+    kind=st.sampled_from(["plain", *KINDS]),
+    around=part_names,
+    within=part_names,
     run=st.sampled_from(["init", "apply", "bind"]),
-)  # fmt: skip
+)
 def test_every_part_knows_its_path(linen, kind, around, within, run):
     """The `path` of a bound module, inside of any lift or of none, has the names of the keys that
     lead from a collection to its variables.
@@ -91,9 +93,11 @@ LIFTED = ("none", "jit", "remat", "vmap", "scan")
 
 @requirement("linen/names/second-name-is-refused", must_reach=(*DEFINES, *LIFTED))
 @given(
-    pair=st.sampled_from(DEFINES), lift=st.sampled_from(LIFTED), method=st.booleans(),
+    pair=st.sampled_from(DEFINES),
+    lift=st.sampled_from(LIFTED),
+    method=st.booleans(),
     name=numbered_names("weight", "W", "inner_part"),
-)  # fmt: skip
+)
 def test_one_name_for_two_things_in_setup_is_refused(linen, pair, lift, method, name):
     """A name that `setup` gives to two things raises an error, in a module that is lifted as in one
     that is not, whether its class is lifted or a method of it.
@@ -137,8 +141,10 @@ def test_one_name_for_two_things_in_setup_is_refused(linen, pair, lift, method, 
 @costly
 @given(
     numbers=st.lists(st.integers(-9, 9), min_size=2, max_size=3, unique=True),
-    bound=st.booleans(), changed=st.booleans(), where=st.sampled_from(["whole", "field", "tuple"]),
-)  # fmt: skip
+    bound=st.booleans(),
+    changed=st.booleans(),
+    where=st.sampled_from(["whole", "field", "tuple"]),
+)
 def test_a_bound_module_is_no_static_value(linen, numbers, bound, changed, where):
     """`jax.jit` never reuses a trace for a bound static module with other variables.
 
@@ -183,9 +189,12 @@ WRONG = ("no mapping", "no collection", "a number for a collection", "a number i
 @given(
     wrong=st.sampled_from(WRONG),
     instead=st.sampled_from([Array(()), Array((3,)), [1.0], ("w",), None]),
-    collection=st.sampled_from(["params", "cache", "counts"]), name=numbered_names("kept", "w"),
-    bind=st.booleans(), reads=st.booleans(), mutable=st.sampled_from([True, False, ["counts"]]),
-)  # fmt: skip
+    collection=st.sampled_from(["params", "cache", "counts"]),
+    name=numbered_names("kept", "w"),
+    bind=st.booleans(),
+    reads=st.booleans(),
+    mutable=st.sampled_from([True, False, ["counts"]]),
+)
 def test_variables_that_are_no_collections_are_refused(
     linen, wrong, instead, collection, name, bind, reads, mutable
 ):
@@ -218,8 +227,10 @@ def test_variables_that_are_no_collections_are_refused(
 
 @requirement("linen/methods/setup-runs-first", must_reach=("calls_base", "not calls_base"))
 @given(
-    calls_base=st.booleans(), name=numbered_names("kept", "w"), width=st.integers(1, 3),
-)  # fmt: skip
+    calls_base=st.booleans(),
+    name=numbered_names("kept", "w"),
+    width=st.integers(1, 3),
+)
 def test_setup_runs_where_the_class_has_a_post_init(linen, calls_base, name, width):
     """`setup` runs before the first method, too, of a module whose class has a `__post_init__`,
     however the module is run; one that does not call that of its base may be refused instead.
@@ -257,8 +268,10 @@ RUNS = ("apply", "bind", "parts")
 @requirement("linen/parts/passed-module-is-part", must_reach=("named", "unnamed", "shared", *RUNS))
 @given(
     chosen=st.lists(st.integers(0, 2), min_size=1, max_size=3),
-    named=st.tuples(*[st.booleans()] * 3), compact=st.booleans(), run=st.sampled_from(RUNS),
-)  # fmt: skip
+    named=st.tuples(*[st.booleans()] * 3),
+    compact=st.booleans(),
+    run=st.sampled_from(RUNS),
+)
 def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact, run):
     """A module in a field that has a name of its own is a part of the module with the field, and so
     are others beside it: its variables are made by `init` under its name, or under its place. The
@@ -301,10 +314,11 @@ def test_a_part_that_is_passed_in_may_have_a_name(linen, chosen, named, compact,
     must_reach=("again", "interrupted", "init", "apply", "bind", "deep"),
 )
 @given(
-    classes=st.lists(st.sampled_from("AB"), min_size=1, max_size=4), deep=st.booleans(),
+    classes=st.lists(st.sampled_from("AB"), min_size=1, max_size=4),
+    deep=st.booleans(),
     ends=st.lists(st.integers(0, 4), min_size=1, max_size=3),
     run=st.sampled_from(["init", "apply", "bind"]),
-)  # fmt: skip
+)
 def test_each_run_of_a_compact_method_counts_its_parts_anew(linen, classes, deep, ends, run):
     """The parts that a compact method makes have the same names, and so the same variables, each
     time that it runs, also after a run in which an exception ended it.

@@ -98,9 +98,11 @@ def _lifted(linen, kind, box, shape, axis):
 )
 @costly
 @given(
-    kind=st.sampled_from(KINDS), shape=st.sampled_from(SHAPES), axis=st.sampled_from([1, 1, 2, 0]),
+    kind=st.sampled_from(KINDS),
+    shape=st.sampled_from(SHAPES),
+    axis=st.sampled_from([1, 1, 2, 0]),
     length=st.sampled_from([3, 2, 1]),
-)  # fmt: skip
+)
 def test_a_box_may_store_the_axis_of_a_lift_elsewhere(meta, linen, kind, shape, axis, length):
     """Under a lift a box whose `add_axis` stores the new axis as the last one, and whose
     `remove_axis` puts it back, has the unboxed value that the same parameter has without a box, and
@@ -137,8 +139,10 @@ CHANGES = {
 )
 @given(
     shape=st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple),
-    how=st.sampled_from(list(CHANGES)), boxed=st.booleans(), name=numbered_names("w", "scale"),
-)  # fmt: skip
+    how=st.sampled_from(list(CHANGES)),
+    boxed=st.booleans(),
+    name=numbered_names("w", "scale"),
+)
 def test_the_refusal_of_a_shape_says_which_is_which(linen, shape, how, boxed, name):
     """The error for a parameter of another shape than its initializer gives has both shapes; where
     it speaks of the initializer, the shape that it gives comes next.
@@ -170,9 +174,11 @@ variables_of_boxes = trees(st.one_of(any_boxes(small), any_boxes(small), small))
 
 @requirement("linen/boxes/assigned-value-stays-boxed", must_reach=(*ASSIGNED, "another structure"))
 @given(
-    tree=variables_of_boxes, there=st.booleans(), fits=st.sampled_from([True, True, False]),
+    tree=variables_of_boxes,
+    there=st.booleans(),
+    fits=st.sampled_from([True, True, False]),
     by_setup=st.booleans(),
-)  # fmt: skip
+)
 def test_a_variable_that_is_assigned_stays_in_its_boxes(meta, linen, tree, there, fits, by_setup):
     """A value that is assigned to a variable is in the boxes that the variable had in its places,
     by the method `replace_boxed` of each, and is read without them; one of another structure is

@@ -75,9 +75,12 @@ def test_apply_returns_the_collections_that_it_may_change(model, how):
 )
 @costly
 @given(
-    placed=logical_placements(max_rank=2), named=st.booleans(), on_mesh=st.booleans(),
-    part=st.booleans(), steps=st.lists(st.integers(-3, 3), min_size=1, max_size=3),
-)  # fmt: skip
+    placed=logical_placements(max_rank=2),
+    named=st.booleans(),
+    on_mesh=st.booleans(),
+    part=st.booleans(),
+    steps=st.lists(st.integers(-3, 3), min_size=1, max_size=3),
+)
 def test_values_that_a_handle_is_given_come_back(
     linen, logical, placed, named, on_mesh, part, steps
 ):
@@ -123,9 +126,10 @@ def test_values_that_a_handle_is_given_come_back(
 
 @requirement("linen/collections/immutable-collection-refuses-writes")
 @given(
-    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
+    collection=st.sampled_from(["counts", "cache"]),
+    name=numbered_names("seen", "total"),
     mutable=st.sampled_from([False, ["others"], "params"]),
-)  # fmt: skip
+)
 def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, name, mutable):
     """Writing a variable of a collection that is not mutable raises an error."""
     refused(_writing(linen, collection, name, mutable))
@@ -135,10 +139,12 @@ def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, n
     "linen/collections/missing-variable-is-refused", must_reach=("no initializer", "not mutable")
 )
 @given(
-    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
-    initializer=st.booleans(), mutable=st.sampled_from([False, ["others"], True]),
+    collection=st.sampled_from(["counts", "cache"]),
+    name=numbered_names("seen", "total"),
+    initializer=st.booleans(),
+    mutable=st.sampled_from([False, ["others"], True]),
     other=st.booleans(),
-)  # fmt: skip
+)
 def test_a_missing_variable_is_refused(linen, collection, name, initializer, mutable, other):
     """A variable that is missing, and that has no initializer or lies in a collection that is not
     mutable, raises an error; with both it is made.
@@ -166,9 +172,11 @@ def _reading(linen, collection, name, initializer):
 
 @requirement("linen/collections/immutable-collection-refuses-writes[message]")
 @given(
-    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
-    mutable=st.sampled_from([False, ["others"], True]), other=st.booleans(),
-)  # fmt: skip
+    collection=st.sampled_from(["counts", "cache"]),
+    name=numbered_names("seen", "total"),
+    mutable=st.sampled_from([False, ["others"], True]),
+    other=st.booleans(),
+)
 def test_the_refusal_of_a_missing_variable_names_it(linen, collection, name, mutable, other):
     """The error for a variable that is missing, and is not made, has the collection and the name of
     the variable.
@@ -180,9 +188,10 @@ def test_the_refusal_of_a_missing_variable_names_it(linen, collection, name, mut
 
 @requirement("linen/collections/immutable-collection-refuses-writes[message]")
 @given(
-    collection=st.sampled_from(["counts", "cache"]), name=numbered_names("seen", "total"),
+    collection=st.sampled_from(["counts", "cache"]),
+    name=numbered_names("seen", "total"),
     mutable=st.sampled_from([False, ["others"], "params"]),
-)  # fmt: skip
+)
 def test_the_refusal_to_write_names_the_variable(linen, collection, name, mutable):
     """The error for writing an immutable variable shows its collection and its name."""
     refused(_writing(linen, collection, name, mutable), naming=(collection, name))
@@ -205,9 +214,12 @@ def _writing(linen, collection, name, mutable):
 @requirement("linen/layers/batch-norm-keeps-statistics", must_reach=("train", "not train"))
 @costly
 @given(
-    momentum=st.sampled_from([0.5, 0.9, 0.0]), train=st.booleans(), rows=st.integers(2, 5),
-    width=st.integers(1, 3), seed=st.integers(0, 9),
-)  # fmt: skip
+    momentum=st.sampled_from([0.5, 0.9, 0.0]),
+    train=st.booleans(),
+    rows=st.integers(2, 5),
+    width=st.integers(1, 3),
+    seed=st.integers(0, 9),
+)
 def test_batch_normalization_keeps_running_statistics(linen, momentum, train, rows, width, seed):
     """In training, `BatchNorm` normalizes by the batch and moves its statistics by its momentum; in
     inference, it normalizes by its statistics and leaves them.
@@ -270,9 +282,11 @@ def test_a_carried_collection_passes_from_layer_to_layer(linen, start, length, f
 @requirement("linen/collections/sown-values-keep-order", must_reach=("plain", *LIFTS, "twice"))
 @costly
 @given(
-    how=st.sampled_from(["plain", *LIFTS]), times=st.integers(1, 3), length=st.integers(2, 3),
+    how=st.sampled_from(["plain", *LIFTS]),
+    times=st.integers(1, 3),
+    length=st.integers(2, 3),
     twice=st.booleans(),
-)  # fmt: skip
+)
 def test_sown_values_are_collected_in_order(linen, how, times, length, twice):
     """Sown values come out as a tuple in their order, stacked under `scan` and `vmap`.
 
@@ -323,10 +337,12 @@ def _captured(how, linen):
 )
 @costly
 @given(
-    how=st.sampled_from(["all", "method", "class"]), widths=st.lists(st.integers(1, 3), max_size=2),
-    times=st.integers(1, 2), mutable=st.sampled_from([False, ["counts"], "intermediates"]),
+    how=st.sampled_from(["all", "method", "class"]),
+    widths=st.lists(st.integers(1, 3), max_size=2),
+    times=st.integers(1, 2),
+    mutable=st.sampled_from([False, ["counts"], "intermediates"]),
     run=st.sampled_from(["apply", "init"]),
-)  # fmt: skip
+)
 def test_outputs_of_parts_are_captured(linen, how, widths, times, mutable, run):
     """`apply` with `capture_intermediates` returns beside the output those of each call, or of each
     method that a predicate takes, by the paths of the modules and in the order of the calls; and so

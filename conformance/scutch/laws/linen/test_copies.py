@@ -83,25 +83,25 @@ COPIES = ("copy", "copy for a parent")
     must_reach=(*TEMPLATES, *COPIES, "setup", "compact", "named", "changed"),
 )
 @given(
-    template=st.sampled_from(TEMPLATES), setup=st.booleans(), called=st.booleans(),
+    template=st.sampled_from(TEMPLATES),
+    setup=st.booleans(),
+    called=st.booleans(),
     copies=st.lists(st.tuples(st.sampled_from(COPIES), st.booleans()), min_size=1, max_size=3),
-    more=st.sampled_from([None, 2.0]), name=numbered_names("twin", "part"),
-)  # fmt: skip
+    more=st.sampled_from([None, 2.0]),
+    name=numbered_names("twin", "part"),
+)
 def test_a_copy_is_a_part_of_its_parent(linen, template, setup, called, copies, more, name):
     """`copy` makes a part of the module that calls it, or of the one that is passed as `parent`,
     under the name that is passed or a new one. The copy has variables of its own, and the fields
     that are passed.
     """
     Inner, Outer = _parts(linen)
-    for each in (template, *(how for how, _ in copies), "setup" if setup else "compact"):
-        reached(each)
+    reached(*(how for how, _ in copies), "setup" if setup else "compact")
     changes = {} if more is None else {"more": more}
     reached("unchanged" if more is None else "changed")
     outside = Outer(Inner(parent=None), parent=None)
     called = called and template != "from outside"
-    names = [
-        {"passed": "template", "made": "first" if setup else "Outer_0"}.get(template)
-    ] * called  # fmt: skip
+    names = [{"passed": "template", "made": "first" if setup else "Outer_0"}.get(template)] * called
 
     def whole_of(self):
         """The parts that are called: the original or not, and the copies."""
@@ -142,10 +142,12 @@ UNBOUND = ("whole", "its part", "part of setup", "part of a compact method")
 
 @requirement("linen/copies/unbound-module-is-new", must_reach=(*UNBOUND, "moved", "not moved"))
 @given(
-    what=st.sampled_from(UNBOUND), moved=st.booleans(), called=st.booleans(),
+    what=st.sampled_from(UNBOUND),
+    moved=st.booleans(),
+    called=st.booleans(),
     names=st.lists(numbered_names("kept", "inner"), min_size=2, max_size=2, unique=True),
     number=st.integers(1, 5),
-)  # fmt: skip
+)
 def test_what_unbind_returns_is_as_new(linen, what, moved, called, names, number):
     """`unbind` returns a module that equals the module before `bind`, and its variables.
 
@@ -184,10 +186,15 @@ def test_what_unbind_returns_is_as_new(linen, what, moved, called, names, number
     if not moved:
         assert says_equal(module, expected), f"it is {module}, and was {expected}"
         assert module.name is None
-    Around = type("Around", (linen.Module,), {
-        "__module__": __name__, "__annotations__": {new_place: Any},
-        "__call__": lambda self, x: getattr(self, new_place)(x),
-    })  # fmt: skip
+    Around = type(
+        "Around",
+        (linen.Module,),
+        {
+            "__module__": __name__,
+            "__annotations__": {new_place: Any},
+            "__call__": lambda self, x: getattr(self, new_place)(x),
+        },
+    )
     found = Around(module).apply({"params": {new_place: variables}}, X)
     assert alike(np.asarray(found), number * X + (what != "its part"))
     made = jax.eval_shape(Around(module).init, small_key(0), X)
@@ -242,18 +249,19 @@ def _holder(linen, how):
 )
 @costly
 @given(
-    holders=st.lists(st.sampled_from(HOLDERS), min_size=1, max_size=3), setup=st.booleans(),
-    order=st.permutations(range(4)), made=st.sampled_from(["parameter", "part", "both"]),
+    holders=st.lists(st.sampled_from(HOLDERS), min_size=1, max_size=3),
+    setup=st.booleans(),
+    order=st.permutations(range(4)),
+    made=st.sampled_from(["parameter", "part", "both"]),
     number=st.integers(1, 3),
-)  # fmt: skip
+)
 def test_setup_of_a_shared_part_has_run_in_each_call(linen, holders, setup, order, made, number):
     """A part that several modules share has run its `setup` in each call, whoever calls first.
 
     Some of the modules are lifted, or have a lifted method. The variables of the part are made
     once.
     """
-    for holder in holders:
-        reached(holder)
+    reached(*holders)
     order = [each for each in order if each <= len([*holders])]
     first = holders[order[0] - 1] if order[0] else "none"
     reached("plain first" if first == "none" else "lifted first")

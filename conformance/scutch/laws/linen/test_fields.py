@@ -34,9 +34,13 @@ def _values(one):
 @given(
     inherited=st.integers(1, 3),
     by_name=st.sampled_from([(True, True), (True, False), (False, True)]),
-    has_default=each_field, left_out=each_field, positions=st.sampled_from([0, 0, 1, 2]),
-    number=st.integers(1, 9), own_hash=st.booleans(), made_in=st.sampled_from([0, 1, 2]),
-)  # fmt: skip
+    has_default=each_field,
+    left_out=each_field,
+    positions=st.sampled_from([0, 0, 1, 2]),
+    number=st.integers(1, 9),
+    own_hash=st.booleans(),
+    made_in=st.sampled_from([0, 1, 2]),
+)
 def test_fields_may_be_passed_by_name_alone(
     linen, inherited, by_name, has_default, left_out, positions, number, own_hash, made_in
 ):
@@ -76,9 +80,10 @@ def test_fields_may_be_passed_by_name_alone(
     def one_of(base):
         """An instance, with some fields by position, some left out, and the others by name."""
         passed = {
-            name: number + n for n, name in enumerate(FIELDS)
+            name: number + n
+            for n, name in enumerate(FIELDS)
             if not (left_out[n] and name in defaults) and name not in open_to_positions[:positions]
-        }  # fmt: skip
+        }
         return made(base)(*range(positions), **passed)
 
     if raised(lambda: one_of(object)) is not None:
@@ -93,8 +98,7 @@ def test_fields_may_be_passed_by_name_alone(
         "made by setup": made_in < 2 and not own_hash,
         "left out": any(left_out[n] for n, name in enumerate(FIELDS) if name in defaults),
     }
-    for name in filter(told.get, told):
-        reached(name)
+    reached(*filter(told.get, told))
     assert alike(_values(ours), _values(plain))
     same, other = ours.clone(), ours.clone(d=-1)
     assert alike(_values(other), [*_values(plain)[:-1], -1])
@@ -138,9 +142,13 @@ class Settable(Computed):
 
 @requirement("linen/methods/property-reads-like-getter", must_reach=(*READS, *HELD, "deep"))
 @given(
-    read=st.sampled_from(READS), held=st.sampled_from([*HELD, "nobody"]), depth=st.integers(1, 3),
-    name=numbered_names("kept", "other"), number=st.integers(1, 9), bound=st.booleans(),
-)  # fmt: skip
+    read=st.sampled_from(READS),
+    held=st.sampled_from([*HELD, "nobody"]),
+    depth=st.integers(1, 3),
+    name=numbered_names("kept", "other"),
+    number=st.integers(1, 9),
+    bound=st.booleans(),
+)
 def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, number, bound):
     """A property or other descriptor of a module can read fields and attributes made in `setup`.
 
@@ -151,8 +159,10 @@ def test_a_property_reads_what_its_getter_reads(linen, read, held, depth, name, 
     if depth > 1:
         reached("deep")
     kinds = {
-        "property": property, "cached property": functools.cached_property, "descriptor": Computed
-    }  # fmt: skip
+        "property": property,
+        "cached property": functools.cached_property,
+        "descriptor": Computed,
+    }
     names = [f"computed_{n}" for n in range(depth)]
 
     def computing(inner):

@@ -35,9 +35,11 @@ def _counting(linen):
 )
 @costly
 @given(
-    seed=st.integers(0, 9), calls=st.integers(1, 3), mutable=st.sampled_from(FILTERS),
+    seed=st.integers(0, 9),
+    calls=st.integers(1, 3),
+    mutable=st.sampled_from(FILTERS),
     captured=st.booleans(),
-)  # fmt: skip
+)
 def test_functions_of_modules_are_their_methods(linen, seed, calls, mutable, captured):
     """`linen.init`, `linen.init_with_output` and `linen.apply` of a function, which calls a module
     once or several times, give what the methods of the module give for this function.

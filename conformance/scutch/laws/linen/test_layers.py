@@ -29,9 +29,12 @@ from scutch.strategies.models import PLAIN, layers
 SHAPES = ((3,), (2, 2), (0,), (1, 3), ())
 seeds = st.integers(0, 99)
 inputs = {
-    "features": st.integers(1, 3), "seed": seeds, "dtype": st.sampled_from(["int32", "uint8"]),
-    "computed": st.sampled_from([None, "float16"]), "boxed": st.booleans(),
-}  # fmt: skip
+    "features": st.integers(1, 3),
+    "seed": seeds,
+    "dtype": st.sampled_from(["int32", "uint8"]),
+    "computed": st.sampled_from([None, "float16"]),
+    "boxed": st.booleans(),
+}
 
 
 def _check_rows(linen, rows, shape, features, seed, dtype, computed, boxed):
@@ -103,10 +106,13 @@ LAYERS = {
 )
 @costly
 @given(
-    layer=st.sampled_from(list(LAYERS)), seed=seeds, held=st.sampled_from(DTYPES),
-    given=st.sampled_from((*DTYPES, "int32")), computed=st.sampled_from((None, *DTYPES)),
+    layer=st.sampled_from(list(LAYERS)),
+    seed=seeds,
+    held=st.sampled_from(DTYPES),
+    given=st.sampled_from((*DTYPES, "int32")),
+    computed=st.sampled_from((None, *DTYPES)),
     around=st.sampled_from([(3,), (), (2, 1)]),
-)  # fmt: skip
+)
 def test_layers_compute_in_the_dtype_that_jax_promotes_to(
     linen, layer, seed, held, given, computed, around
 ):
@@ -161,9 +167,11 @@ SHARDED = {
 @requirement("linen/layers/layers-compute-formulas", must_reach=(*SHARDED, "jitted", "not jitted"))
 @costly
 @given(
-    placed=logical_placements(explicit=True), layer=st.sampled_from(list(SHARDED)), seed=seeds,
+    placed=logical_placements(explicit=True),
+    layer=st.sampled_from(list(SHARDED)),
+    seed=seeds,
     jitted=st.booleans(),
-)  # fmt: skip
+)
 def test_layers_compute_their_formulas_of_sharded_arrays(linen, placed, layer, seed, jitted):
     """`Dense`, `DenseGeneral` and `LayerNorm` of an array that is sharded over `Explicit` mesh axes
     have the outputs that they have on one device, laid out as plain JAX lays out the formula.
@@ -175,17 +183,22 @@ def test_layers_compute_their_formulas_of_sharded_arrays(linen, placed, layer, s
     params = {name: draw.normal(size=its.shape).astype("float32") for name, its in made.items()}
     ordered = [params[n] for n in ("kernel", "scale", "bias") if holds(params, n)]
     assert_computes_as_jax(
-        lambda x: module.apply({"params": params}, x), lambda x: formula(x, *ordered),
-        x, sharding, jitted,
-    )  # fmt: skip
+        lambda x: module.apply({"params": params}, x),
+        lambda x: formula(x, *ordered),
+        x,
+        sharding,
+        jitted,
+    )
 
 
 @requirement("linen/layers/embedding-takes-rows", must_reach=("jitted", "not jitted"))
 @costly
 @given(
-    placed=logical_placements(explicit=True), rows=st.integers(2, 4), features=st.integers(1, 3),
+    placed=logical_placements(explicit=True),
+    rows=st.integers(2, 4),
+    features=st.integers(1, 3),
     jitted=st.booleans(),
-)  # fmt: skip
+)
 def test_an_embedding_takes_rows_of_its_table_for_sharded_numbers(
     linen, placed, rows, features, jitted
 ):
@@ -198,8 +211,10 @@ def test_an_embedding_takes_rows_of_its_table_for_sharded_numbers(
     assert_computes_as_jax(
         lambda x: module.apply({"params": {"embedding": table}}, x),
         lambda x: jnp.take(jnp.asarray(table), x, axis=0),
-        x.astype("int32") % rows, sharding, jitted,
-    )  # fmt: skip
+        x.astype("int32") % rows,
+        sharding,
+        jitted,
+    )
 
 
 @requirement(
@@ -207,9 +222,13 @@ def test_an_embedding_takes_rows_of_its_table_for_sharded_numbers(
     must_reach=("Dense", "DenseGeneral", "precision", "no precision", "own"),
 )
 @given(
-    kind=st.sampled_from(["Dense", "DenseGeneral"]), precision=st.sampled_from(PRECISIONS),
-    own=st.booleans(), bias=st.booleans(), computed=st.sampled_from([None, "float16"]), seed=seeds,
-)  # fmt: skip
+    kind=st.sampled_from(["Dense", "DenseGeneral"]),
+    precision=st.sampled_from(PRECISIONS),
+    own=st.booleans(),
+    bias=st.booleans(),
+    computed=st.sampled_from([None, "float16"]),
+    seed=seeds,
+)
 def test_layers_multiply_as_they_are_told(linen, kind, precision, own, bias, computed, seed):
     """`Dense` and `DenseGeneral` multiply by the product that they are given, or else by
     `jax.lax.dot_general`, with the precision that they are given.
@@ -250,12 +269,17 @@ def _statistics(x, over, mask):
 )
 @costly
 @given(
-    kind=st.sampled_from(["LayerNorm", "BatchNorm", "running"]), seed=seeds,
-    rank=st.integers(2, 3), axes=st.permutations([0, 1, 2]), negative=st.booleans(),
+    kind=st.sampled_from(["LayerNorm", "BatchNorm", "running"]),
+    seed=seeds,
+    rank=st.integers(2, 3),
+    axes=st.permutations([0, 1, 2]),
+    negative=st.booleans(),
     used=st.sampled_from([("scale", "bias"), ("scale",), ("bias",), ()]),
-    masked=st.booleans(), fast=st.booleans(), in_call=st.booleans(),
+    masked=st.booleans(),
+    fast=st.booleans(),
+    in_call=st.booleans(),
     numbers=st.sampled_from([(1e-3, 0.9), (0.1, 0.25)]),
-)  # fmt: skip
+)
 def test_normalizations_compute_their_formulas(
     linen, kind, seed, rank, axes, negative, used, masked, fast, in_call, numbers
 ):
@@ -278,9 +302,11 @@ def test_normalizations_compute_their_formulas(
     along[feature] = size
     params = {name: draw.normal(size=size).astype("float32") for name in used}
     shared = {
-        "epsilon": epsilon, "use_fast_variance": fast,
-        "use_scale": "scale" in used, "use_bias": "bias" in used,
-    }  # fmt: skip
+        "epsilon": epsilon,
+        "use_fast_variance": fast,
+        "use_scale": "scale" in used,
+        "use_bias": "bias" in used,
+    }
     statistics = _statistics(x, over, counts if masked else True)
     variables = {"params": params}
     if kind == "LayerNorm":
@@ -312,10 +338,11 @@ def test_normalizations_compute_their_formulas(
 )
 @costly
 @given(
-    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]), seed=seeds,
+    rate=st.sampled_from([0.0, 0.5, 0.75, 1.0]),
+    seed=seeds,
     where=st.sampled_from(["layer", "call", "both", "neither"]),
     along=st.sampled_from([(), (0,), (1,), (-1,), (0, 2)]),
-)  # fmt: skip
+)
 def test_dropout_drops_whole_axes(linen, rate, seed, where, along):
     """Dropout leaves each entry zero or scaled, all along a broadcast axis alike and along another
     one not; a rate of 0 keeps everything, a rate of 1 nothing, and neither needs a key. That

@@ -140,10 +140,12 @@ def test_other_calls_compute_alike(model, how):
     must_reach=("param", "variable", "by name", "by position"),
 )
 @given(
-    how=st.sampled_from(["param", "variable"]), shape=st.sampled_from([(), (2,), (3, 2)]),
-    dtype=st.sampled_from(["float32", "int32"]), by_name=st.integers(0, 3),
+    how=st.sampled_from(["param", "variable"]),
+    shape=st.sampled_from([(), (2,), (3, 2)]),
+    dtype=st.sampled_from(["float32", "int32"]),
+    by_name=st.integers(0, 3),
     mean=st.integers(1, 9),
-)  # fmt: skip
+)
 def test_initializers_are_called_with_the_arguments(linen, how, shape, dtype, by_name, mean):
     """`param` and `variable` pass their further arguments on to the initializer.
 

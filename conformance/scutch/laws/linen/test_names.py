@@ -35,9 +35,10 @@ PLACES = ("compact", "setup", "list", "dict", "field")
 
 @requirement("linen/names/unnamed-parts-are-numbered", must_reach=PLACES)
 @given(
-    place=st.sampled_from(PLACES), names=st.lists(st.sampled_from("abc"), min_size=1, unique=True),
+    place=st.sampled_from(PLACES),
+    names=st.lists(st.sampled_from("abc"), min_size=1, unique=True),
     given_name=st.booleans(),
-)  # fmt: skip
+)
 def test_a_part_knows_the_name_of_its_variables(linen, place, names, given_name):
     """The `name` of each part is the key under which its variables stand, in a compact method, in
     `setup`, there also in lists and dictionaries, and in a field.
@@ -93,9 +94,10 @@ NAMED = ("none", "jit", "remat", "vmap")
 
 @requirement("linen/names/unnamed-parts-are-numbered", must_reach=NAMED)
 @given(
-    lift=st.sampled_from(NAMED), classes=st.lists(st.sampled_from("AB"), min_size=2, max_size=4),
+    lift=st.sampled_from(NAMED),
+    classes=st.lists(st.sampled_from("AB"), min_size=2, max_size=4),
     named=st.integers(0, 4),
-)  # fmt: skip
+)
 def test_parts_of_another_class_shift_no_number(linen, lift, classes, named):
     """The parts of one class have the names that they have without the parts of another class,
     lifted or not; a part that has a name of its own shifts no number either.
@@ -136,9 +138,15 @@ def test_parts_of_another_class_shift_no_number(linen, lift, classes, named):
 
 
 PAIRS = (
-    "param param", "variable variable", "param module", "module module", "variable module",
-    "field param", "field variable", "field module",
-)  # fmt: skip
+    "param param",
+    "variable variable",
+    "param module",
+    "module module",
+    "variable module",
+    "field param",
+    "field variable",
+    "field module",
+)
 """Two things with one name. A field holds a module, which has the name of the field."""
 
 

@@ -30,9 +30,11 @@ def _mask(linen, rate, key, x):
 @requirement("linen/streams/dropout-follows-key")
 @costly
 @given(
-    rate=st.sampled_from([0.5, 0.25, 0.75]), seed=st.integers(0, 99),
-    rows=st.sampled_from([8, 16]), raw=st.booleans(),
-)  # fmt: skip
+    rate=st.sampled_from([0.5, 0.25, 0.75]),
+    seed=st.integers(0, 99),
+    rows=st.sampled_from([8, 16]),
+    raw=st.booleans(),
+)
 def test_dropout_follows_its_key(linen, rate, seed, rows, raw):
     """Dropout with the same key, which may be an array of numbers, drops the same entries, with
     another key others, about as many as its rate says; it scales the rest. A deterministic one
@@ -55,9 +57,12 @@ def test_dropout_follows_its_key(linen, rate, seed, rows, raw):
 )
 @costly
 @given(
-    placed=logical_placements(explicit=True), rate=st.sampled_from([0.5, 0.75]),
-    seed=st.integers(0, 9), along=st.sampled_from([(), (), (0,), (-1,)]), jitted=st.booleans(),
-)  # fmt: skip
+    placed=logical_placements(explicit=True),
+    rate=st.sampled_from([0.5, 0.75]),
+    seed=st.integers(0, 9),
+    along=st.sampled_from([(), (), (0,), (-1,)]),
+    jitted=st.booleans(),
+)
 def test_dropout_of_a_sharded_array_drops_the_same(linen, placed, rate, seed, along, jitted):
     """Dropout of an array that is sharded over `Explicit` mesh axes drops the entries that it drops
     of the array on one device, and the result lies as the array does.
@@ -178,9 +183,12 @@ def _repeated(linen, kind, split):
                 return linen.remat_scan(Turn, lengths=(2,), **options)()(start)[1]
             if kind == "while_loop":
                 return linen.while_loop(
-                    lambda turn, state: state[0] < 2, lambda turn, state: turn(state), Turn(),
-                    start, **splits,
-                )[1]  # fmt: skip
+                    lambda turn, state: state[0] < 2,
+                    lambda turn, state: turn(state),
+                    Turn(),
+                    start,
+                    **splits,
+                )[1]
             lifted, rest = stacked(linen, kind, Body, 2, **splits)
             found = lifted()(rows[0], *rest)
             return found[1] if kind == "scan" else found

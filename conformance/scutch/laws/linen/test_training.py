@@ -183,9 +183,12 @@ def _extended(base, names, default, written):
 )
 @given(
     names=st.lists(st.sampled_from(["stats", "average", "metrics"]), min_size=1, unique=True),
-    changed=st.lists(st.booleans(), min_size=3, max_size=3), given=st.booleans(),
-    jitted=st.booleans(), scale=st.sampled_from([0.5, 2.0, -1.0]), written=st.sampled_from(WRITTEN),
-)  # fmt: skip
+    changed=st.lists(st.booleans(), min_size=3, max_size=3),
+    given=st.booleans(),
+    jitted=st.booleans(),
+    scale=st.sampled_from([0.5, 2.0, -1.0]),
+    written=st.sampled_from(WRITTEN),
+)
 def test_a_train_state_of_a_subclass_holds_more(
     linen, names, changed, given, jitted, scale, written
 ):

@@ -22,9 +22,14 @@ paddings = st.sampled_from(["SAME", "VALID", "pairs"])
 )
 @costly
 @given(
-    seed=seeds, axes=st.permutations([1, 2, 3]), mapped=st.integers(1, 2), negative=st.booleans(),
-    batch=st.booleans(), features=st.sampled_from([3, (3,), (2, 3)]), bias=st.booleans(),
-)  # fmt: skip
+    seed=seeds,
+    axes=st.permutations([1, 2, 3]),
+    mapped=st.integers(1, 2),
+    negative=st.booleans(),
+    batch=st.booleans(),
+    features=st.sampled_from([3, (3,), (2, 3)]),
+    bias=st.booleans(),
+)
 def test_a_general_dense_layer_sums_over_its_axes(
     linen, seed, axes, mapped, negative, batch, features, bias
 ):
@@ -47,9 +52,11 @@ def test_a_general_dense_layer_sums_over_its_axes(
         between = (1,) * (len(outer) - len(lead))
         expected = expected + params["bias"].reshape(*lead, *between, *ends)
     module = linen.DenseGeneral(
-        features, axis=tuple(axis - 4 * negative for axis in summed), use_bias=bias,
+        features,
+        axis=tuple(axis - 4 * negative for axis in summed),
+        use_bias=bias,
         batch_dims=(0,) if batch else (),
-    )  # fmt: skip
+    )
     shapes = jax.eval_shape(module.init, jax.random.key(seed), x)["params"]
     assert alike({n: s.shape for n, s in shapes.items()}, {n: p.shape for n, p in params.items()})
     assert_close(module.apply({"params": params}, x), expected, "outputs", **CALLS)
@@ -61,11 +68,17 @@ def test_a_general_dense_layer_sums_over_its_axes(
 )
 @costly
 @given(
-    seed=seeds, rank=st.integers(1, 2), lead=st.sampled_from([(), (2,), (2, 1)]),
-    window=st.tuples(*[st.integers(1, 3)] * 2), padding=paddings,
-    steps=st.tuples(*[st.integers(1, 2)] * 3), one_number=st.booleans(),
-    groups=st.sampled_from([1, 2]), masked=st.booleans(), bias=st.booleans(),
-)  # fmt: skip
+    seed=seeds,
+    rank=st.integers(1, 2),
+    lead=st.sampled_from([(), (2,), (2, 1)]),
+    window=st.tuples(*[st.integers(1, 3)] * 2),
+    padding=paddings,
+    steps=st.tuples(*[st.integers(1, 2)] * 3),
+    one_number=st.booleans(),
+    groups=st.sampled_from([1, 2]),
+    masked=st.booleans(),
+    bias=st.booleans(),
+)
 def test_a_convolution_is_that_of_jax(
     linen, seed, rank, lead, window, padding, steps, one_number, groups, masked, bias
 ):
@@ -86,17 +99,27 @@ def test_a_convolution_is_that_of_jax(
     strides, apart, between = ((step,) * rank for step in steps)
     spatial = "HW"[:rank]
     expected = jax.lax.conv_general_dilated(
-        x.reshape(-1, *x.shape[len(lead) :]), kernel if mask is None else kernel * mask, strides,
-        pads, lhs_dilation=apart, rhs_dilation=between, feature_group_count=groups,
+        x.reshape(-1, *x.shape[len(lead) :]),
+        kernel if mask is None else kernel * mask,
+        strides,
+        pads,
+        lhs_dilation=apart,
+        rhs_dilation=between,
+        feature_group_count=groups,
         dimension_numbers=(f"N{spatial}C", f"{spatial}IO", f"N{spatial}C"),
-    )  # fmt: skip
+    )
     expected = expected.reshape(*lead, *expected.shape[1:]) + (offset if bias else 0)
     module = linen.Conv(
-        2, window, strides=steps[0] if one_number else strides, padding=pads, mask=mask,
+        2,
+        window,
+        strides=steps[0] if one_number else strides,
+        padding=pads,
+        mask=mask,
         input_dilation=steps[1] if one_number else apart,
         kernel_dilation=steps[2] if one_number else between,
-        feature_group_count=groups, use_bias=bias,
-    )  # fmt: skip
+        feature_group_count=groups,
+        use_bias=bias,
+    )
     params = {"kernel": kernel, **({"bias": offset} if bias else {})}
     shapes = jax.eval_shape(module.init, jax.random.key(seed), x)["params"]
     assert alike({n: s.shape for n, s in shapes.items()}, {n: p.shape for n, p in params.items()})
@@ -108,10 +131,13 @@ def test_a_convolution_is_that_of_jax(
     must_reach=("SAME", "pairs", "counted", "not counted", "no strides"),
 )
 @given(
-    seed=seeds, lead=st.sampled_from([(), (2,)]),
-    window=st.tuples(*[st.integers(1, 3)] * 2), padding=paddings, counted=st.booleans(),
+    seed=seeds,
+    lead=st.sampled_from([(), (2,)]),
+    window=st.tuples(*[st.integers(1, 3)] * 2),
+    padding=paddings,
+    counted=st.booleans(),
     strides=st.none() | st.tuples(*[st.integers(1, 2)] * 2),
-)  # fmt: skip
+)
 def test_pooling_takes_means_of_windows(linen, seed, lead, window, padding, counted, strides):
     """`avg_pool` gives the mean of each window; zeros around the input count in it or not."""
     reached("no strides" if strides is None else "strides")

@@ -220,8 +220,7 @@ def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep)
     names = {*METHODS, *others}
     base = type("Base", (meta.AxisMetadata,), {}) if deep else meta.AxisMetadata
     incomplete = type("Incomplete", (base,), dict.fromkeys(names - set(missing), _method))
-    for name in missing:
-        reached(name)
+    reached(*missing)
     error = refused(incomplete)
     assert isinstance(error, TypeError), f"expected a TypeError, not {error!r}"
     complete = type("Complete", (incomplete,), dict.fromkeys(missing, _method))
@@ -232,8 +231,7 @@ def test_an_incomplete_class_cannot_be_instantiated(meta, missing, others, deep)
 @given(missing=st.lists(st.sampled_from(METHODS), min_size=1, unique=True))
 def test_the_refusal_of_an_incomplete_class_names_the_methods(meta, missing):
     """The error for a subclass that lacks some of the four methods has their names."""
-    for name in missing:
-        reached(name)
+    reached(*missing)
     there = dict.fromkeys({*METHODS} - {*missing}, _method)
     refused(type("Incomplete", (meta.AxisMetadata,), there), naming=tuple(missing))
 
@@ -265,8 +263,14 @@ def test_foreign_boxes_take_part(meta, box, index, name, value):
     assert meta.map_axis_meta(type, tree)["box"] is type(box)
 
 
-OVERRIDDEN = ("unbox", "replace_boxed", "add_axis", "remove_axis", "get_partition_spec",
-              "get_sharding")  # fmt: skip
+OVERRIDDEN = (
+    "unbox",
+    "replace_boxed",
+    "add_axis",
+    "remove_axis",
+    "get_partition_spec",
+    "get_sharding",
+)
 
 
 @functools.lru_cache(maxsize=64)
@@ -290,8 +294,10 @@ def _with_own(base, overridden):
 @requirement("metadata/box-subclasses/overridden-methods-are-used", must_reach=OVERRIDDEN)
 @given(
     overridden=st.lists(st.sampled_from(OVERRIDDEN), min_size=1, max_size=3, unique=True),
-    value=numbers(), mesh=meshes(axes=(("data",),)), index=st.integers(0, 1),
-)  # fmt: skip
+    value=numbers(),
+    mesh=meshes(axes=(("data",),)),
+    index=st.integers(0, 1),
+)
 def test_a_method_that_a_subclass_overrides_is_the_one_that_is_asked(
     meta, overridden, value, mesh, index
 ):
@@ -300,8 +306,7 @@ def test_a_method_that_a_subclass_overrides_is_the_one_that_is_asked(
     This includes the methods that only some box classes have: `get_partition_spec` and
     `get_sharding`.
     """
-    for name in overridden:
-        reached(name)
+    reached(*overridden)
     own = _with_own(meta.Partitioned, frozenset(overridden))
     box, params = own(value, ("data", None)), {meta.PARTITION_NAME: "data" if index == 0 else None}
     tree = {"part": [box, value]}

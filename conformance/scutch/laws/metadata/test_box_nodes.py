@@ -159,9 +159,10 @@ def test_unflattening_restores_the_types_of_mesh_axes(subject, box, mesh):
 
 @requirement("metadata/box-nodes/leaves-are-the-value", must_reach=("in a tree", "moments"))
 @given(
-    box=boxes(arrays(dtypes=("float32",), max_rank=2)), key=st.sampled_from(["k", "kernel", 0, 1]),
+    box=boxes(arrays(dtypes=("float32",), max_rank=2)),
+    key=st.sampled_from(["k", "kernel", 0, 1]),
     where=st.sampled_from(["alone", "in a tree", "moments"]),
-)  # fmt: skip
+)
 def test_the_leaf_of_a_box_has_the_key_path_of_its_field(subject, box, key, where):
     """The key path of a boxed array ends in the field `value`, also in a tree, and in the moments
     that an optimizer makes of it: masks and checkpoints find parameters by their paths.

@@ -137,9 +137,10 @@ def _check_constrained(logical, placed):
 
 @requirement("metadata/logical-constraints/too-many-names-are-refused")
 @given(
-    placed=logical_placements(), extra=st.sampled_from(["extra", "batch"]),
+    placed=logical_placements(),
+    extra=st.sampled_from(["extra", "batch"]),
     number=st.sampled_from([True, 3, 0.5]),
-)  # fmt: skip
+)
 def test_more_names_than_axes_are_refused(logical, placed, extra, number):
     """`with_logical_constraint` raises an error for one name more than the array has axes. A number
     of Python is an array without axes.

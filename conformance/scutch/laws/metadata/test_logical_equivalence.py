@@ -121,9 +121,10 @@ def test_logical_specs_equal_the_direct_ones(meta, logical, placed):
 )
 @options("nnx.Variable.out_sharding")
 @given(
-    placed=logical_placements(), left_out=st.integers(0, 2),
+    placed=logical_placements(),
+    left_out=st.integers(0, 2),
     how=st.sampled_from(["own rules", "rules in context"]),
-)  # fmt: skip
+)
 def test_a_name_of_a_variable_without_a_rule_is_unsharded(logical, nnx, placed, left_out, how):
     """A variable with logical names of which one has no rule, while others have one, has the spec
     that `logical_to_mesh_axes` gives the names: it is unsharded along that axis.

@@ -94,10 +94,11 @@ def test_a_variable_and_its_names_have_one_spec(logical, nnx, names, mapping, ow
     must_reach=("one", "several", "beside one that is a name"),
 )
 @given(
-    names=logical_names(often=True), mapping=rules(unconstrained=True),
+    names=logical_names(often=True),
+    mapping=rules(unconstrained=True),
     free=st.lists(st.sampled_from(LOGICAL), min_size=1, max_size=4, unique=True),
     place=st.sampled_from((0, 0, 1, 3)),
-)  # fmt: skip
+)
 def test_a_rule_may_leave_an_axis_to_the_compiler(logical, names, mapping, free, place):
     """A name whose first rule maps to `UNCONSTRAINED` has that in the spec, and takes no axis, also
     where several names have such a rule, or `UNCONSTRAINED` stands in the place of a name.
@@ -124,13 +125,22 @@ def test_a_rule_may_leave_an_axis_to_the_compiler(logical, names, mapping, free,
 
 
 NO_RULES = (
-    (("batch", "data", "model"),), (("batch",),), (3,), ((),), (("batch", "data"), None), 3, 1.5,
-)  # fmt: skip
+    (("batch", "data", "model"),),
+    (("batch",),),
+    (3,),
+    ((),),
+    (("batch", "data"), None),
+    3,
+    1.5,
+)
 NO_LISTS = {
-    "mapping": dict, "names of two letters": lambda pairs: dict.fromkeys(["ab", "cd"], pairs),
-    "items": lambda pairs: dict(pairs).items(), "set": frozenset, "iterator": iter,
+    "mapping": dict,
+    "names of two letters": lambda pairs: dict.fromkeys(["ab", "cd"], pairs),
+    "items": lambda pairs: dict(pairs).items(),
+    "set": frozenset,
+    "iterator": iter,
     "text": lambda pairs: " ".join(name for name, _ in pairs),
-}  # fmt: skip
+}
 """Containers of rules that are no lists, although Python can iterate over them."""
 
 
@@ -145,9 +155,10 @@ def test_what_is_no_list_of_pairs_is_refused(logical, before, wrong, names):
 
 @requirement("metadata/logical-rules/malformed-rules-are-refused", must_reach=(*NO_LISTS,))
 @given(
-    pairs=rules(max_size=3).filter(bool), how=st.sampled_from(list(NO_LISTS)),
+    pairs=rules(max_size=3).filter(bool),
+    how=st.sampled_from(list(NO_LISTS)),
     names=logical_names(),
-)  # fmt: skip
+)
 @example(pairs=(("batch", "data"), ("batch", "model")), how="set", names=("batch",))
 def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names):
     """Rules in a container that is neither a list nor a tuple are an error.
@@ -162,13 +173,17 @@ def test_rules_in_what_is_no_list_are_refused(logical, pairs, how, names):
 @requirement("metadata/logical-resolver/own-and-context-rules-combine", must_reach=("both",))
 @options("nnx.Variable.out_sharding")
 @given(
-    names=logical_names(), mapping=rules(), split=st.lists(st.sampled_from(LOGICAL), unique=True),
+    names=logical_names(),
+    mapping=rules(),
+    split=st.lists(st.sampled_from(LOGICAL), unique=True),
     spelling=spellings,
-)  # fmt: skip
+)
 @example(
-    names=("embed", "batch"), mapping=(("embed", "model"), ("batch", "data")), split=["embed"],
+    names=("embed", "batch"),
+    mapping=(("embed", "model"), ("batch", "data")),
+    split=["embed"],
     spelling="data",
-)  # fmt: skip
+)
 def test_rules_of_a_variable_and_in_context_hold_together(
     logical, nnx, names, mapping, split, spelling
 ):
@@ -216,9 +231,11 @@ def _in_lists(mapping, how):
     must_reach=("of rules", "of each rule", "of axes", "several axes"),
 )
 @given(
-    names=logical_names(), mapping=rules(),
-    how=st.sampled_from(["of rules", "of each rule", "of axes"]), around=st.booleans(),
-)  # fmt: skip
+    names=logical_names(),
+    mapping=rules(),
+    how=st.sampled_from(["of rules", "of each rule", "of axes"]),
+    around=st.booleans(),
+)
 def test_rules_in_lists_are_rules_in_tuples(logical, names, mapping, how, around):
     """A list of rules, rules that are lists, and lists of mesh axes in them give the spec that the
     same rules give as tuples, passed or in context.

@@ -22,9 +22,10 @@ CONSTRAINING = ("constraint", "logical box", "box")
     must_reach=(*CONSTRAINING, "all axes", "one axis"),
 )
 @given(
-    placed=logical_placements(), how=st.sampled_from(CONSTRAINING),
+    placed=logical_placements(),
+    how=st.sampled_from(CONSTRAINING),
     number=st.one_of(st.none(), st.integers(0, 2)),
-)  # fmt: skip
+)
 def test_inside_shard_map_a_manual_axis_is_passed_over(meta, logical, placed, how, number):
     """Inside `shard_map` over all axes of the mesh, or one, `with_logical_constraint` and `unbox`
     return an equal value where names lead to an axis that is manual there.

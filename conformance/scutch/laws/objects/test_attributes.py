@@ -99,12 +99,14 @@ def _check_set(nnx, root, how, filters, attributes, options):
     must_reach=(*modes.CHOICES, "refused", "a filter", "all modules"),
 )
 @given(
-    root=object_trees(variable=vectors), mode=moded,
+    root=object_trees(variable=vectors),
+    mode=moded,
     flags=st.lists(st.sampled_from([None, True, False]), min_size=1, max_size=6),
-    filters=st.one_of(st.just([]), of_modules), strict=st.sampled_from([None, True, False]),
+    filters=st.one_of(st.just([]), of_modules),
+    strict=st.sampled_from([None, True, False]),
     chosen=st.lists(st.integers(0, 20), min_size=1, max_size=2),
     absent=st.sampled_from([False, False, True]),
-)  # fmt: skip
+)
 def test_attributes_are_set_where_modules_have_them(
     nnx, root, mode, flags, filters, strict, chosen, absent
 ):
@@ -192,10 +194,12 @@ def _given(module):
     must_reach=(*modes.CHOICES, "refused", "a filter", "all modules"),
 )
 @given(
-    methods=st.lists(st.sampled_from(list(VIEWS)), min_size=1, max_size=4), mode=moded,
-    names=st.sampled_from(NAMES), strict=st.sampled_from([None, True, False, False]),
+    methods=st.lists(st.sampled_from(list(VIEWS)), min_size=1, max_size=4),
+    mode=moded,
+    names=st.sampled_from(NAMES),
+    strict=st.sampled_from([None, True, False, False]),
     filters=st.one_of(st.just([]), of_modules),
-)  # fmt: skip
+)
 def test_a_view_gives_each_module_the_options_that_it_takes(
     nnx, methods, mode, names, filters, strict
 ):

@@ -25,9 +25,11 @@ small = variables(arrays(max_rank=2))
     must_reach=("List", "Dict", "several", "shared"),
 )
 @given(
-    kind=st.sampled_from(["List", "Dict"]), elements=st.lists(small, max_size=4),
-    twice=st.booleans(), named=st.booleans(),
-)  # fmt: skip
+    kind=st.sampled_from(["List", "Dict"]),
+    elements=st.lists(small, max_size=4),
+    twice=st.booleans(),
+    named=st.booleans(),
+)
 def test_a_container_holds_what_it_was_made_of(nnx, kind, elements, twice, named):
     """A tracked list made of the elements of any iterable, and a tracked dict made of a mapping, of
     pairs or of keywords, hold these very elements in their order, before and after split and merge.
@@ -95,9 +97,12 @@ def test_a_shared_variable_is_updated_by_any_of_its_paths(nnx, pair, place):
 
 @requirement("objects/copies/copy-from-takes-all", must_reach=("same", "other"))
 @given(
-    one=small, source=small, kind=st.sampled_from(["Param", "BatchStat"]),
-    same=st.booleans(), notes=st.dictionaries(st.sampled_from("pqr"), st.integers(0, 2)),
-)  # fmt: skip
+    one=small,
+    source=small,
+    kind=st.sampled_from(["Param", "BatchStat"]),
+    same=st.booleans(),
+    notes=st.dictionaries(st.sampled_from("pqr"), st.integers(0, 2)),
+)
 def test_a_variable_takes_over_all_of_another(nnx, one, source, kind, same, notes):
     """`copy_from` gives a variable the value and the metadata of another of its type, which stays
     as it is and is not changed with it; another type is refused.
@@ -119,9 +124,15 @@ def test_a_variable_takes_over_all_of_another(nnx, one, source, kind, same, note
 
 
 PARTS = {
-    "number": 0, "last": -1, "slice": slice(0, 2), "strided": slice(None, None, 2),
-    "all": slice(None), "whole": ..., "rest": (..., 0), "pair": (1, slice(0, 1)),
-}  # fmt: skip
+    "number": 0,
+    "last": -1,
+    "slice": slice(0, 2),
+    "strided": slice(None, None, 2),
+    "all": slice(None),
+    "whole": ...,
+    "rest": (..., 0),
+    "pair": (1, slice(0, 1)),
+}
 arrays_of_indices = st.one_of(
     st.lists(st.integers(-3, 2), min_size=2, max_size=4, unique_by=lambda n: n % 3),
     st.lists(st.booleans(), min_size=3, max_size=3),
@@ -176,10 +187,13 @@ def _check_written(nnx, library, dtype, index, number, *, array, whole="array"):
 )
 @example(part="slice", library="jax", dtype="int32", number=1, whole="array", of_jax=True)
 @given(
-    part=st.one_of(st.sampled_from(list(PARTS)), st.just("whole")), library=libraries,
-    dtype=st.sampled_from(["float32", "int32"]), number=st.integers(-3, 3),
-    whole=st.sampled_from(list(WHOLE)), of_jax=st.booleans(),
-)  # fmt: skip
+    part=st.one_of(st.sampled_from(list(PARTS)), st.just("whole")),
+    library=libraries,
+    dtype=st.sampled_from(["float32", "int32"]),
+    number=st.integers(-3, 3),
+    whole=st.sampled_from(list(WHOLE)),
+    of_jax=st.booleans(),
+)
 def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole, of_jax):
     """Writing to an index of a variable changes that part of its value, as in NumPy.
 
@@ -192,9 +206,11 @@ def test_a_part_of_a_value_is_written(nnx, part, library, dtype, number, whole, 
 
 @requirement("objects/arithmetic/array-index-writes-rows", must_reach=("numpy", "jax"))
 @given(
-    indices=arrays_of_indices, library=libraries, number=st.integers(-3, 3),
+    indices=arrays_of_indices,
+    library=libraries,
+    number=st.integers(-3, 3),
     of_jax=st.booleans(),
-)  # fmt: skip
+)
 def test_the_rows_that_an_array_names_are_written(nnx, indices, library, number, of_jax):
     """Writing to an index that is an array, of integers or of booleans, changes the rows that it
     names, as NumPy does it.
@@ -206,8 +222,9 @@ def test_the_rows_that_an_array_names_are_written(nnx, indices, library, number,
 @requirement("objects/graphs/update-sets-bare-arrays", must_reach=("attribute", "list", "dict"))
 @given(
     kinds=st.lists(st.sampled_from(["attribute", "list", "dict"]), min_size=1, max_size=3),
-    place=st.integers(0, 9), whole=st.booleans(),
-)  # fmt: skip
+    place=st.integers(0, 9),
+    whole=st.booleans(),
+)
 def test_arrays_without_a_variable_are_updated_too(nnx, kinds, place, whole):
     """`update` with the state of an object, or with a part of it, sets the arrays that are no
     variables, as attributes and in plain containers, and leaves all others.

@@ -41,9 +41,13 @@ def _with_init(base, noted):
     must_reach=(*WAYS, "new", "init", "by name", "inherited"),
 )
 @given(
-    new=st.booleans(), init=st.booleans(), inherited=st.booleans(), way=st.sampled_from(WAYS),
-    args=st.lists(numbers, max_size=2), named=st.dictionaries(st.sampled_from("abc"), numbers),
-)  # fmt: skip
+    new=st.booleans(),
+    init=st.booleans(),
+    inherited=st.booleans(),
+    way=st.sampled_from(WAYS),
+    args=st.lists(numbers, max_size=2),
+    named=st.dictionaries(st.sampled_from("abc"), numbers),
+)
 def test_a_module_is_constructed_as_python_constructs_it(
     nnx, new, init, inherited, way, args, named
 ):
@@ -60,8 +64,7 @@ def test_a_module_is_constructed_as_python_constructs_it(
     if not init:
         args, named = [], {}
     said = {"new": new, "init": init, "by name": named and new, "inherited": inherited, way: True}
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+    reached(*[name for name, is_so in said.items() if is_so])
     module = cls(*args, **named)
     expected = [
         (hook, (*args,), {**named}) for hook, is_there in (("new", new), ("init", init)) if is_there
@@ -91,18 +94,18 @@ BASES = ("Module", "Pytree")
 
 @requirement(
     "objects/definitions/construction-follows-python",
-    must_reach=(*BASES, "first", "last", "inherited"),
+    must_reach=(*BASES, "first", "not first", "inherited"),
 )
 @given(
-    base=st.sampled_from(BASES), first=st.booleans(), inherited=st.booleans(),
+    base=st.sampled_from(BASES),
+    first=st.booleans(),
+    inherited=st.booleans(),
     flags=st.tuples(numbers, numbers),
-)  # fmt: skip
+)
 def test_keywords_of_a_class_statement_reach_all_bases(nnx, base, first, inherited, flags):
     """A keyword of the class statement of a module reaches the `__init_subclass__` of another base,
     before or after the module's own, and of a base of that class.
     """
-    for name in (base, "first" if first else "last", *["inherited"] * inherited):
-        reached(name)
     noted, owner = [], getattr(nnx, base)
     mixin = _mixin(noted)
     bases = (mixin, owner) if first else (owner, mixin)

@@ -81,9 +81,11 @@ changes = st.tuples(st.sampled_from(CHANGES), st.sampled_from(["one", "two"]), s
 )
 @costly
 @given(
-    kind=st.sampled_from(list(KINDS)), steps=st.lists(changes, min_size=2, max_size=5),
-    inner=st.sampled_from(["array", "variable"]), deep=st.booleans(),
-)  # fmt: skip
+    kind=st.sampled_from(list(KINDS)),
+    steps=st.lists(changes, min_size=2, max_size=5),
+    inner=st.sampled_from(["array", "variable"]),
+    deep=st.booleans(),
+)
 def test_a_change_in_a_container_of_jax_is_seen(transforms, nnx, kind, steps, inner, deep):
     """A jitted call sees every change in a JAX container that its object holds.
 
@@ -175,10 +177,13 @@ class Keyed(Unnamed):
 
 
 HELD = {
-    **KINDS, "unnamed": Unnamed, "numbered": Numbered, "own keys": Keyed,
+    **KINDS,
+    "unnamed": Unnamed,
+    "numbered": Numbered,
+    "own keys": Keyed,
     "ordered": lambda one, two: collections.OrderedDict(two=two, one=one),
     "default": lambda one, two: collections.defaultdict(list, two=two, one=one),
-}  # fmt: skip
+}
 
 
 def _parts(held):
@@ -188,9 +193,11 @@ def _parts(held):
 
 @requirement("objects/containers/jax-containers-are-walked", must_reach=tuple(HELD))
 @given(
-    kind=st.sampled_from(list(HELD)), inner=st.sampled_from(["array", "variable", "object"]),
-    deep=st.booleans(), how=st.sampled_from(["merge", "clone", "update"]),
-)  # fmt: skip
+    kind=st.sampled_from(list(HELD)),
+    inner=st.sampled_from(["array", "variable", "object"]),
+    deep=st.booleans(),
+    how=st.sampled_from(["merge", "clone", "update"]),
+)
 def test_containers_of_jax_are_part_of_the_graph(nnx, kind, inner, deep, how):
     """The state of an object has the parts of a held JAX container, each under its own path.
 
@@ -237,8 +244,10 @@ def _containers(leaves):
     pairs = st.tuples(leaves, leaves)
     return st.one_of(
         st.builds(lambda pair: {"one": pair[0], "two": pair[1]}, pairs),
-        st.builds(list, pairs), pairs, st.builds(lambda leaf: [leaf], leaves),
-    )  # fmt: skip
+        st.builds(list, pairs),
+        pairs,
+        st.builds(lambda leaf: [leaf], leaves),
+    )
 
 
 LEAF = "leaf"

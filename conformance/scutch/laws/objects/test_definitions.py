@@ -63,10 +63,12 @@ def test_definitions_are_equal_when_graphs_are(nnx, pair, change):
     "objects/definitions/attribute-order-does-not-matter", must_reach=("several", "none", "deleted")
 )
 @given(
-    root=object_trees(), data=st.permutations(ATTRIBUTES),
-    deleted=st.sampled_from([None, "variable", "static"]), at=st.integers(0, 5),
+    root=object_trees(),
+    data=st.permutations(ATTRIBUTES),
+    deleted=st.sampled_from([None, "variable", "static"]),
+    at=st.integers(0, 5),
     empty=st.booleans(),
-)  # fmt: skip
+)
 def test_the_order_of_attributes_does_not_matter(nnx, root, data, deleted, at, empty):
     """Two objects with the same attributes, set in another order, and with another one set and
     deleted again, have equal definitions and states.
@@ -106,8 +108,9 @@ COPIES = {
 @given(
     root=object_trees(),
     pair=st.sampled_from([(1.5, 2.5), (3, 4), (True, False)]),
-    mark=st.booleans(), how=st.sampled_from(list(COPIES)),
-)  # fmt: skip
+    mark=st.booleans(),
+    how=st.sampled_from(list(COPIES)),
+)
 def test_marks_say_what_is_data_and_what_is_static(nnx, root, pair, mark, how):
     """A number marked as data is in the state, and one marked as static is in the definition.
 
@@ -162,10 +165,12 @@ def _marked_class(nnx, base, form, marks):
     "objects/definitions/data-and-static-marks-hold", must_reach=(*MARKS, *BODIES, "inherited")
 )
 @given(
-    marks=st.lists(st.sampled_from(MARKS), min_size=1, max_size=3), form=st.sampled_from(BODIES),
-    value=st.sampled_from([1.5, 3, True]), inherited=st.booleans(),
+    marks=st.lists(st.sampled_from(MARKS), min_size=1, max_size=3),
+    form=st.sampled_from(BODIES),
+    value=st.sampled_from([1.5, 3, True]),
+    inherited=st.booleans(),
     how=st.sampled_from(list(COPIES)),
-)  # fmt: skip
+)
 def test_the_body_of_a_class_says_what_is_data(nnx, marks, form, value, inherited, how):
     """The body of a class, or of a base, marks attributes as `nnx.data` and `nnx.static` mark the
     values that a constructor sets: by an annotation such as `nnx.Data[...]`, written as a type or
@@ -173,8 +178,6 @@ def test_the_body_of_a_class_says_what_is_data(nnx, marks, form, value, inherite
     """
     if not (hasattr(nnx, "Data") and hasattr(nnx, "Static")):
         not_available("there are no annotations Data and Static")
-    for name in (form, *marks, *["inherited"] * inherited):
-        reached(name)
     kind = _marked_class(nnx, nnx.Module, form, marks)
     if inherited:
         kind = _marked_class(nnx, kind, form, ())
@@ -201,11 +204,13 @@ WHAT = ("array", "variable", "a variable of none", "object", "an object without 
     must_reach=(*WHAT, "alone", "in a container", "marked", "not marked", "grown"),
 )
 @given(
-    root=object_trees(), kind=st.sampled_from(WHAT),
+    root=object_trees(),
+    kind=st.sampled_from(WHAT),
     wraps=st.sampled_from(["alone", "list", "tuple", "dict", "nested"]),
-    library=st.sampled_from("nj"), marked=st.booleans(),
+    library=st.sampled_from("nj"),
+    marked=st.booleans(),
     before=st.sampled_from(["nothing", "number", "static", "grown"]),
-)  # fmt: skip
+)
 def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, marked, before):
     """An array, a variable or an object cannot be static, alone or in a container.
 
@@ -222,9 +227,12 @@ def test_what_jax_is_to_trace_cannot_be_static(nnx, root, kind, wraps, library, 
     things = [array, nnx.Param(array), nnx.Param(None), branch, bare]
     value = dict(zip(WHAT, things, strict=True))[kind]
     wrapped = {
-        "alone": value, "list": [value], "tuple": (1, value), "dict": {"x": value},
+        "alone": value,
+        "list": [value],
+        "tuple": (1, value),
+        "dict": {"x": value},
         "nested": {"x": [value, 1]},
-    }[wraps]  # fmt: skip
+    }[wraps]
     found = []
 
     class Grown(nnx.Module):

@@ -101,9 +101,12 @@ PLACES = ("alone", "not", "any", "all", "list", "tuple")
 def _in_place(nnx, place, inner):
     """A filter with another filter, or a value that is none, in one of `PLACES`."""
     around = {
-        "not": nnx.Not, "any": nnx.Any, "all": nnx.All,
-        "list": lambda each: [each], "tuple": lambda each: (each,),
-    }.get(place, lambda each: each)  # fmt: skip
+        "not": nnx.Not,
+        "any": nnx.Any,
+        "all": nnx.All,
+        "list": lambda each: [each],
+        "tuple": lambda each: (each,),
+    }.get(place, lambda each: each)
     return around(inner)
 
 
@@ -118,9 +121,10 @@ ASKING = {
 @requirement("objects/filters/predicates-see-path-and-variable", must_reach=(*ASKING, *PLACES))
 @at_least(60)
 @given(
-    how=st.sampled_from(list(ASKING)), place=st.sampled_from(PLACES),
+    how=st.sampled_from(list(ASKING)),
+    place=st.sampled_from(PLACES),
     error=st.sampled_from(list(FAILING)),
-)  # fmt: skip
+)
 def test_an_error_of_a_predicate_reaches_the_caller(nnx, how, place, error):
     """An error that a callable raises when it is asked comes out of the function that asked it,
     also from inside another filter.
@@ -195,9 +199,11 @@ def _with_each_place(law):
 )
 @_with_each_place
 @given(
-    wrong=st.one_of(numbers, st.just(0)), how=st.sampled_from(["state", "split"]),
-    place=st.sampled_from(PLACES), empty=st.booleans(),
-)  # fmt: skip
+    wrong=st.one_of(numbers, st.just(0)),
+    how=st.sampled_from(["state", "split"]),
+    place=st.sampled_from(PLACES),
+    empty=st.booleans(),
+)
 def test_what_is_no_filter_is_refused(nnx, wrong, how, place, empty):
     """A number in the place of a filter, or inside one, is refused, also where the object has
     nothing that a filter could take.

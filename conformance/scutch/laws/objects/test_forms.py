@@ -40,9 +40,13 @@ def _counter(nnx, start=0.0):
 )
 @costly
 @given(
-    given=numbers, start=st.integers(0, 3), part=st.booleans(), jitted=st.booleans(),
-    merged=st.booleans(), named=st.booleans(),
-)  # fmt: skip
+    given=numbers,
+    start=st.integers(0, 3),
+    part=st.booleans(),
+    jitted=st.booleans(),
+    merged=st.booleans(),
+    named=st.booleans(),
+)
 def test_a_functional_call_merges_calls_and_splits(nnx, given, start, part, jitted, merged, named):
     """`nnx.call` of what `split` returned, and `apply` of its definition and of its state, give the
     result of the method and the changed parts, again and again.
@@ -85,9 +89,12 @@ TRANSFORMATIONS = {
 
 @requirement("objects/optimizer/update-equals-optax", must_reach=("train state", "with the model"))
 @given(
-    name=st.sampled_from(list(TRANSFORMATIONS)), held=st.booleans(), steps=numbers,
-    before=st.integers(0, 5), start=st.integers(0, 3),
-)  # fmt: skip
+    name=st.sampled_from(list(TRANSFORMATIONS)),
+    held=st.booleans(),
+    steps=numbers,
+    before=st.integers(0, 5),
+    start=st.integers(0, 3),
+)
 def test_both_forms_of_training_compute_what_optax_computes(
     nnx, transforms, name, held, steps, before, start
 ):
@@ -215,9 +222,13 @@ HOW = ("function", "decorator", "method")
 @requirement("objects/streams/lanes-draw-own-keys", must_reach=(*CHANGES, "some", *HOW))
 @options("nnx.with_rngs")
 @given(
-    change=st.sampled_from(CHANGES), shape=st.sampled_from([2, 3, (2, 2)]), some=st.booleans(),
-    drawn=st.integers(0, 2), how=st.sampled_from(HOW), by_filter=st.booleans(),
-)  # fmt: skip
+    change=st.sampled_from(CHANGES),
+    shape=st.sampled_from([2, 3, (2, 2)]),
+    some=st.booleans(),
+    drawn=st.integers(0, 2),
+    how=st.sampled_from(HOW),
+    by_filter=st.booleans(),
+)
 def test_a_copy_with_other_streams_leaves_the_streams(
     nnx, change, shape, some, drawn, how, by_filter
 ):
@@ -279,11 +290,11 @@ TAKEN = {"name": ("params",), "other names": ("dropout", "noise"), "no name": ()
 )
 @options("nnx.with_rngs")
 @given(
-    change=st.sampled_from(["split", "broadcast"]), drawn=st.integers(0, 2),
-    order=st.permutations(list(FILTERS)), shapes=st.lists(
-        st.sampled_from([None, 1, 3, (2, 2)]), min_size=1, max_size=len(FILTERS)
-    ),
-)  # fmt: skip
+    change=st.sampled_from(["split", "broadcast"]),
+    drawn=st.integers(0, 2),
+    order=st.permutations(list(FILTERS)),
+    shapes=st.lists(st.sampled_from([None, 1, 3, (2, 2)]), min_size=1, max_size=len(FILTERS)),
+)
 def test_the_first_filter_says_how_many_keys_a_stream_gets(nnx, change, drawn, order, shapes):
     """`Rngs.split` and `Rngs.broadcast` of a mapping from filters to shapes give each stream as
     many keys as the first filter says that takes it: all different, or one several times. A stream

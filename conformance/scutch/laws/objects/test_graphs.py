@@ -238,10 +238,12 @@ def test_state_gives_the_states_of_split(nnx, root, wanted):
     must_reach=("popped", "left", "cycle", "several filters", "dictionary", "array"),
 )
 @given(
-    pair=copies(object_trees()), wanted=st.lists(type_filters(), min_size=1, max_size=2),
-    back=st.booleans(), at=st.integers(0, 3),
+    pair=copies(object_trees()),
+    wanted=st.lists(type_filters(), min_size=1, max_size=2),
+    back=st.booleans(),
+    at=st.integers(0, 3),
     held=st.lists(st.sampled_from(["Param", "BatchStat", "Count", "deeper"]), max_size=3),
-)  # fmt: skip
+)
 def test_popped_variables_leave_the_object(nnx, pair, wanted, back, at, held):
     """`pop` returns the variables that its filters take, each with the first that does, and the
     object, and each dictionary in it, has all others and none of these, also where it leads back to

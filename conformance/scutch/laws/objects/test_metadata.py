@@ -80,9 +80,10 @@ kinds = (*VARIABLES, "Variable")
 
 @requirement("objects/metadata/metadata-survives-copies", must_reach=tuple(COPIES))
 @given(
-    variable=variables(arrays(max_rank=2), kinds=kinds), how=st.sampled_from(list(COPIES)),
+    variable=variables(arrays(max_rank=2), kinds=kinds),
+    how=st.sampled_from(list(COPIES)),
     hook=st.booleans(),
-)  # fmt: skip
+)
 @_by_every_copy
 def test_metadata_survives_copies(nnx, variable, how, hook):
     """A variable keeps type, metadata and hooks through split and merge, `clone`, `state`, `copy`,
@@ -184,9 +185,10 @@ HANDED = ("set_value", "attribute", "copy", "replace", "get_value", "value", "co
 
 @requirement("objects/copies/values-are-copied-over", must_reach=HANDED)
 @given(
-    content=st.lists(st.integers(0, 3), max_size=2), wraps=st.sampled_from(["list", "dict"]),
+    content=st.lists(st.integers(0, 3), max_size=2),
+    wraps=st.sampled_from(["list", "dict"]),
     ways=st.lists(st.sampled_from(HANDED), min_size=4, unique=True),
-)  # fmt: skip
+)
 def test_a_value_that_is_a_container_is_handed_over_in_copies(nnx, content, wraps, ways):
     """Changing a list or dict of arrays that a variable was set to, or copied with, or that reading
     its value gave, does not change the value of the variable; nor does changing the value of its
@@ -261,7 +263,7 @@ def test_metadata_is_set_read_and_deleted_by_name(nnx, value, old, how):
     how=st.sampled_from(["initializer", "initializer", "metadata", "bare"]),
     meshed=st.sampled_from([True, True, False]),
     notes=st.dictionaries(st.sampled_from("pq"), st.integers(0, 2)),
-)  # fmt: skip
+)
 def test_an_annotated_variable_knows_its_partition_spec(nnx, placed, how, meshed, notes):
     """`get_partition_spec` of a state gives each annotated variable the spec of its names.
 

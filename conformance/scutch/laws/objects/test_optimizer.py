@@ -48,8 +48,9 @@ OPTIMIZED = {
     name=st.sampled_from(list(TRANSFORMATIONS)),
     wanted=st.sampled_from(list(OPTIMIZED)),
     steps=st.lists(st.sampled_from([1.0, -2.0]), max_size=2),
-    tied=st.booleans(), keywords=st.booleans(),
-)  # fmt: skip
+    tied=st.booleans(),
+    keywords=st.booleans(),
+)
 def test_the_optimizer_computes_what_optax_computes(
     transforms, nnx, name, wanted, steps, tied, keywords
 ):
@@ -103,13 +104,16 @@ AROUND = ("nothing", "same", "other")
 
 
 @requirement(
-    "objects/optimizer/update-equals-optax", must_reach=(*AROUND, "stacked", "apart", "jitted")
+    "objects/optimizer/update-equals-optax",
+    must_reach=(*AROUND, "stacked", "not stacked", "jitted"),
 )
 @options("nnx.Variable.out_sharding")
 @given(
-    placed=logical_placements(), around=st.sampled_from(AROUND), stacked=st.booleans(),
+    placed=logical_placements(),
+    around=st.sampled_from(AROUND),
+    stacked=st.booleans(),
     jitted=st.booleans(),
-)  # fmt: skip
+)
 def test_the_optimizer_keeps_its_state_where_the_parameters_lie(
     transforms, nnx, placed, around, stacked, jitted
 ):
@@ -123,8 +127,6 @@ def test_the_optimizer_keeps_its_state_where_the_parameters_lie(
     meshes = placed.mesh, Mesh(devices, ("elsewhere",))
     names = tuple(rules.get(name) for name in placed.names), ("elsewhere",)
     arrays = placed.array, np.arange(devices.size * 2, dtype="float32")
-    for name in (around, "stacked" if stacked else "apart", *["jitted"] * jitted):
-        reached(name)
 
     def made(array, n):
         return nnx.Param(array, out_sharding=names[n], mesh=meshes[n])

@@ -173,9 +173,10 @@ ALONE = {"value of a variable alone": "value", "metadata of a variable alone": "
 )
 @_each([*OUTSIDE, *DELETED, *ALONE], through="jit")
 @given(
-    way=st.sampled_from([*OUTSIDE, *DELETED, *ALONE]), level=levels,
+    way=st.sampled_from([*OUTSIDE, *DELETED, *ALONE]),
+    level=levels,
     through=st.sampled_from(THROUGH),
-)  # fmt: skip
+)
 def test_a_lifted_call_that_cannot_change_an_object_leaves_it_alone(
     transforms, nnx, way, level, through
 ):

@@ -53,8 +53,7 @@ def _check_placed(nnx, placed, form, where, traced):
     explicit = bool(getattr(placed.mesh, "are_all_axes_explicit", False))
     assume(placed.names or form in ("names", "spec"))
     assume(where == "context" or not explicit)
-    for name in [form, where, *["traced"] * traced, *["explicit"] * explicit]:
-        reached(name)
+    reached(form, where, *["traced"] * traced, *["explicit"] * explicit)
     sharding = _sharding(placed)
     notes = {"out_sharding": FORMS[form](sharding)}
     if where == "own":
@@ -311,9 +310,13 @@ HOW = ("names", "rules", "array")
 )
 @options("nnx.Variable.out_sharding")
 @given(
-    placed=anywhere, how=st.sampled_from(HOW), around=st.sampled_from(AROUND),
-    form=st.sampled_from(["names", "spec"]), eager=st.booleans(), again=st.booleans(),
-)  # fmt: skip
+    placed=anywhere,
+    how=st.sampled_from(HOW),
+    around=st.sampled_from(AROUND),
+    form=st.sampled_from(["names", "spec"]),
+    eager=st.booleans(),
+    again=st.booleans(),
+)
 def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form, eager, again):
     """A variable that `eval_shape` gives has the sharding of its names, on its own mesh or the mesh
     in context, also where eager sharding is switched off and the mesh has automatic axes; one whose
@@ -325,8 +328,7 @@ def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form,
         assume(explicit)
     else:
         assume(not explicit or (eager and around != "nothing"))
-    for name in (how, around, "explicit" if explicit else "auto"):
-        reached(name)
+    reached("explicit" if explicit else "auto")
     sharding = _sharding(placed)
     notes = {} if around != "nothing" else {"mesh": placed.mesh}
     if how == "rules":
@@ -359,9 +361,12 @@ def test_eval_shape_foresees_where_variables_lie(nnx, placed, how, around, form,
 )
 @options("nnx.Variable.out_sharding")
 @given(
-    placed=logical_placements(), form=st.sampled_from(["names", "spec"]), bits=st.integers(1, 6),
-    where=st.sampled_from(["context", "own"]), traced=st.booleans(),
-)  # fmt: skip
+    placed=logical_placements(),
+    form=st.sampled_from(["names", "spec"]),
+    bits=st.integers(1, 6),
+    where=st.sampled_from(["context", "own"]),
+    traced=st.booleans(),
+)
 def test_a_variable_on_axes_of_two_types_lies_as_it_says_or_is_refused(
     nnx, placed, form, bits, where, traced
 ):
@@ -376,8 +381,7 @@ def test_a_variable_on_axes_of_two_types_lies_as_it_says_or_is_refused(
     assume(not any(0 < sum(cut) < len(cut) for cut in cuts))
     if AxisType is None:
         not_available("types of mesh axes")
-    for name in [where, *["traced"] * traced, *["explicit first"] * explicit[0]]:
-        reached(name)
+    reached(*["explicit first"] * explicit[0])
     types = [(AxisType.Auto, AxisType.Explicit)[each] for each in explicit]
     mesh = Mesh(placed.mesh.devices, axis_names, axis_types=tuple(types))
     sharding = NamedSharding(mesh, _sharding(placed).spec)

@@ -80,9 +80,13 @@ EAGER = (_flattened, _with_paths, _same, _foreseen, jax.checkpoint(_same))
 """Ways through JAX that compile nothing; each gives a tree like its argument."""
 
 THROUGH = {
-    "jit": jax.jit(_same), "vmap": _mapped, "scan carry": _looped, "scan slices": _sliced,
-    "grad": _gradient, "cond": _chosen,
-}  # fmt: skip
+    "jit": jax.jit(_same),
+    "vmap": _mapped,
+    "scan carry": _looped,
+    "scan slices": _sliced,
+    "grad": _gradient,
+    "cond": _chosen,
+}
 """Other ways."""
 
 COMPANY = {
@@ -212,9 +216,10 @@ STATIC = {
 @requirement("objects/graphs/jit-runs-merged-objects", must_reach=(*STATIC, "static", "dynamic"))
 @dear
 @given(
-    kind=st.sampled_from(list(STATIC)), how=st.sampled_from(["static", "dynamic"]),
+    kind=st.sampled_from(list(STATIC)),
+    how=st.sampled_from(["static", "dynamic"]),
     content=st.lists(st.sampled_from(["loss", "accuracy", "top_5"]), max_size=3, unique=True),
-)  # fmt: skip
+)
 def test_plain_jit_runs_an_object_with_static_data_without_a_hash(nnx, kind, how, content):
     """A definition of an object that holds a list, a dictionary or a set as static data can be
     passed to `jax.jit`, static or not, and the merged object has the data.

@@ -78,9 +78,10 @@ def test_iterating_ends_with_the_root(nnx, root):
     must_reach=("object", "variable", "none", "left out"),
 )
 @given(
-    root=graphs(marks=False, bare=False, containers=False), again=st.integers(0, 3),
+    root=graphs(marks=False, bare=False, containers=False),
+    again=st.integers(0, 3),
     only=st.one_of(st.none(), st.sampled_from(["Param", "BatchStat"])),
-)  # fmt: skip
+)
 def test_duplicates_are_the_paths_of_what_is_shared(nnx, root, again, only):
     """`find_duplicates` gives all paths of each object and variable that has more than one.
 

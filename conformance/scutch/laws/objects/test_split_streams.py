@@ -93,13 +93,21 @@ def _drawn_in_lanes(nnx, stream, shape, count):
 )
 @options("nnx.Rngs.fork")
 @given(
-    seeds=seeds, before=asked, after=asked, shape=shapes,
-    chosen=st.sampled_from([None, "type", *CHOSEN]), how=st.sampled_from(["fork", "split"]),
-)  # fmt: skip
+    seeds=seeds,
+    before=asked,
+    after=asked,
+    shape=shapes,
+    chosen=st.sampled_from([None, "type", *CHOSEN]),
+    how=st.sampled_from(["fork", "split"]),
+)
 @example(
-    seeds={"params": 1, "dropout": 2}, before=["params"], after=[], shape=3, chosen="name",
+    seeds={"params": 1, "dropout": 2},
+    before=["params"],
+    after=[],
+    shape=3,
+    chosen="name",
     how="split",
-)  # fmt: skip
+)
 def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, how):
     """`rngs.fork()` has the streams of `rngs`, with keys that neither come twice nor are drawn by
     `rngs` before or after; `split` says how many keys each has at once, by a number or the shape of
@@ -109,11 +117,8 @@ def test_a_fork_draws_keys_of_its_own(nnx, seeds, before, after, shape, chosen, 
     """
     before, after = ([name for name in names if name in seeds] for names in (before, after))
     assume(len({*seeds.values()}) == len(seeds))
-    reached("one key" if shape is None else "array" if isinstance(shape, tuple) else "lanes")
-    if len(seeds) > 1:
-        reached("several")
-    if shape is not None and chosen is not None:
-        reached(chosen)
+    form = "one key" if shape is None else "array" if isinstance(shape, tuple) else "lanes"
+    reached(form, *["several"] * (len(seeds) > 1))
     axes = () if shape is None else shape if isinstance(shape, tuple) else (shape,)
     splits = shape is not None and how == "split" and hasattr(nnx.Rngs, "split")
 
@@ -168,9 +173,13 @@ BLOCKS = ("with", "decorator", "decorator by keyword")
     must_reach=(*BLOCKS, "restored", "nested", "left alone", *CHOSEN),
 )
 @given(
-    seeds=seeds, before=asked, how=st.sampled_from((*BLOCKS, "restored")),
-    shape=st.sampled_from(SHAPES), chosen=st.sampled_from(list(CHOSEN)), nested=st.booleans(),
-)  # fmt: skip
+    seeds=seeds,
+    before=asked,
+    how=st.sampled_from((*BLOCKS, "restored")),
+    shape=st.sampled_from(SHAPES),
+    chosen=st.sampled_from(list(CHOSEN)),
+    nested=st.booleans(),
+)
 def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shape, chosen, nested):
     """`split_rngs` gives the streams that its filter takes keys of the given shape, of which no two
     are equal, for the time of a `with` block or of a call, or until `restore_rngs`; all others give
@@ -178,8 +187,6 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
     not given before.
     """
     assume(len({*seeds.values()}) == len(seeds))
-    for name in (how, chosen, *["nested"] * nested):
-        reached(name)
     before = [name for name in before if name in seeds]
     rngs, alone = nnx.Rngs(**seeds), nnx.Rngs(**seeds)
     given_out = [next_keys(rngs, before), next_keys(alone, before)][0]
@@ -235,10 +242,15 @@ FORKED = (*BLOCKS, "others", "one key", "lanes", "left alone", "other modes")
 
 @requirement("objects/streams/block-forks-leave-streams", must_reach=FORKED)
 @given(
-    seeds=seeds, before=asked, inside=asked, after=asked, how=st.sampled_from(BLOCKS),
-    lanes=st.sampled_from([None, 1, 3]), chosen=st.sampled_from([None, *CHOSEN]),
+    seeds=seeds,
+    before=asked,
+    inside=asked,
+    after=asked,
+    how=st.sampled_from(BLOCKS),
+    lanes=st.sampled_from([None, 1, 3]),
+    chosen=st.sampled_from([None, *CHOSEN]),
     around=st.booleans(),
-)  # fmt: skip
+)
 def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, chosen, around):
     """A fork of streams for the time of a block or a call gives keys that the streams do not give,
     the same again for the same seeds; the streams go on as if nothing had been drawn from the fork.
@@ -250,9 +262,7 @@ def test_a_fork_gives_other_keys(nnx, seeds, before, inside, after, how, lanes, 
     before, inside, after = (
         [name for name in names if name in seeds] for names in (before, inside, after)
     )
-    if len({*inside}) > 1:
-        reached("others")
-    reached("one key" if lanes is None else "lanes")
+    reached("one key" if lanes is None else "lanes", *["others"] * (len({*inside}) > 1))
     taken = [name for name in seeds if chosen is None or name in CHOSEN[chosen][1]]
     split = lanes if chosen is None else {CHOSEN[chosen][0](nnx): lanes}
     options = {} if split is None else {"split": split}
@@ -304,9 +314,13 @@ def _without_keys(nnx, rngs):
     must_reach=("reseeded", "left alone", "shared", "abstract"),
 )
 @given(
-    seeds=seeds, new=seeds, draws=st.lists(asked, min_size=2, max_size=2), shared=st.booleans(),
-    how=st.sampled_from(["integer", "key"]), abstract=st.booleans(),
-)  # fmt: skip
+    seeds=seeds,
+    new=seeds,
+    draws=st.lists(asked, min_size=2, max_size=2),
+    shared=st.booleans(),
+    how=st.sampled_from(["integer", "key"]),
+    abstract=st.booleans(),
+)
 def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how, abstract):
     """After `reseed` the streams of the given names, wherever they are in an object, give keys that
     follow from their new seeds alone; streams of other names go on. A stream that had the shape of

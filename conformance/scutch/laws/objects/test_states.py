@@ -67,11 +67,12 @@ def test_a_difference_of_states_has_what_the_other_lacks(nnx, pair, wanted, furt
         assert same_leaves(nnx, flat_state(nnx, state), before)
     homes = {path[:-1] for path in left if holds(right, path)}
     said = {
-        "kept": expected, "taken": homes, "nested": homes & {path[:-1] for path in expected} - {()},
+        "kept": expected,
+        "taken": homes,
+        "nested": homes & {path[:-1] for path in expected} - {()},
         "nothing": not right,
-    }  # fmt: skip
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+    }
+    reached(*[name for name, is_so in said.items() if is_so])
 
 
 @requirement("objects/states/flattening-is-invertible", must_reach=("integers", "strings", "deep"))
@@ -151,8 +152,9 @@ def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
 @given(
     named=st.lists(st.sampled_from(["0", "1", "10", "a"]), min_size=1, max_size=3, unique=True),
     numbers=st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True),
-    deep=st.booleans(), texts=st.booleans(),
-)  # fmt: skip
+    deep=st.booleans(),
+    texts=st.booleans(),
+)
 def test_texts_of_digits_and_numbers_are_keys_of_one_state(nnx, named, numbers, deep, texts):
     """A state that has texts of digits for keys in one part, as a dictionary of layers has, and
     numbers in another, as a list has, is restored by its pure dictionary, also where that has texts
@@ -215,10 +217,12 @@ def test_the_refusal_of_a_pure_dictionary_shows_the_key(nnx, mapping, place):
     must_reach=("merged", "from pairs", "first", "not first"),
 )
 @given(
-    pair=copies(state_dicts()), place=st.integers(0, 7),
+    pair=copies(state_dicts()),
+    place=st.integers(0, 7),
     keys=st.lists(st.sampled_from([0, 1, "b"]), min_size=1, max_size=2),
-    first=st.booleans(), how=st.sampled_from(["merged", "from pairs"]),
-)  # fmt: skip
+    first=st.booleans(),
+    how=st.sampled_from(["merged", "from pairs"]),
+)
 def test_a_path_through_a_leaf_is_refused(nnx, pair, place, keys, first, how):
     """A state of two leaves, of which one has a path that leads through the other, cannot be made
     by `merge_state` or `from_flat_state`, whichever comes first; both leaves stay as they are.

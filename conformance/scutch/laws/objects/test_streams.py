@@ -26,9 +26,10 @@ METHODS = ("normal", "uniform", "gumbel", "exponential")
     must_reach=("several", "integer", "key", "data of a key", "rbg"),
 )
 @given(
-    seeds=seeds, names=asked,
+    seeds=seeds,
+    names=asked,
     how=st.sampled_from(["integer", "key", "data of a key", *IMPLEMENTATIONS[1:]]),
-)  # fmt: skip
+)
 def test_the_same_seed_gives_the_same_keys(nnx, seeds, names, how):
     """Streams with the same seeds give the same keys, call by call, whether they were seeded by an
     integer, by the key of that integer, or by the numbers of that key, as `jax.random.PRNGKey`
@@ -73,9 +74,12 @@ unknown_names = st.one_of(
     "objects/streams/unknown-stream-uses-default", must_reach=("has", "not has", "special")
 )
 @given(
-    seed=st.integers(0, 5), count=st.integers(1, 3), has=st.booleans(), name=unknown_names,
+    seed=st.integers(0, 5),
+    count=st.integers(1, 3),
+    has=st.booleans(),
+    name=unknown_names,
     special=st.booleans(),
-)  # fmt: skip
+)
 def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has, name, special):
     """A name without a stream of its own takes the next key of the stream `default`.
 

@@ -75,9 +75,10 @@ def _check_walks(nnx, root, begin, mode):
 
 @requirement("objects/walks/children-and-modules-are-met", must_reach=(*modes.CHOICES, *STARTS))
 @given(
-    graph=drawn_graphs(marks=False), tree=object_trees(containers=True),
+    graph=drawn_graphs(marks=False),
+    tree=object_trees(containers=True),
     start=st.sampled_from(STARTS),
-)  # fmt: skip
+)
 def test_walks_meet_the_objects_that_are_inside(nnx, graph, tree, start):
     """`iter_children` gives the objects and variables directly inside an object or a container,
     `iter_module_children` the objects alone, and `iter_modules` all modules of an object, each once
@@ -158,9 +159,11 @@ def _in_plain(nnx, root, kind):
 @given(
     graph=drawn_graphs(cycles=False, containers=False, marks=False, variable=vectors),
     tree=object_trees(containers=True, variable=vectors),
-    mode=st.sampled_from([*modes.CHOICES, "a graph"]), chosen=st.integers(0, 20),
-    again=st.integers(0, 10), holds_twice=st.booleans(),
-)  # fmt: skip
+    mode=st.sampled_from([*modes.CHOICES, "a graph"]),
+    chosen=st.integers(0, 20),
+    again=st.integers(0, 10),
+    holds_twice=st.booleans(),
+)
 def test_mapping_an_object_replaces_each_node_once(
     nnx, graph, tree, mode, chosen, again, holds_twice
 ):
@@ -215,9 +218,11 @@ def test_mapping_an_object_replaces_each_node_once(
 )
 @given(
     graph=drawn_graphs(cycles=False, containers=False, marks=False, variable=vectors),
-    mode=st.sampled_from(["no mode", "a graph"]), chosen=st.integers(0, 20),
-    again=st.integers(0, 10), twice=st.booleans(),
-)  # fmt: skip
+    mode=st.sampled_from(["no mode", "a graph"]),
+    chosen=st.integers(0, 20),
+    again=st.integers(0, 10),
+    twice=st.booleans(),
+)
 def test_mapping_to_other_variables_changes_the_copy_alone(nnx, graph, mode, chosen, again, twice):
     """Where `recursive_map` is given a function that returns another variable for each of a type,
     the copy has the new ones in all places of the old, and the object still has its own.
@@ -323,9 +328,11 @@ def _walked(nnx, root, name, options, may_refuse):
 
 @requirement("transformations/modes/walk-ends", must_reach=(*modes.CHOICES, *WALKS, *TWICE))
 @given(
-    root=object_trees(variable=vectors), twice=st.sampled_from(TWICE), owner=st.integers(0, 5),
+    root=object_trees(variable=vectors),
+    twice=st.sampled_from(TWICE),
+    owner=st.integers(0, 5),
     again=st.integers(0, 5),
-)  # fmt: skip
+)
 def test_a_walk_comes_to_an_end(nnx, root, twice, owner, again):
     """Where an object has a variable twice, or leads back to itself, a walk in each mode meets each
     node once, and a copy is of the same structure; or the call is refused, if it copies a cycle, or

@@ -81,8 +81,12 @@ def meshes_with_specs(draw, *axes, count=1):
 
 @requirement("processes/shardings/data-parallel-equals-whole", must_reach=("one axis", "all axes"))
 @across_processes
-@given(mesh=spanning_meshes(), over=st.sampled_from(["one axis", "all axes"]),
-       names=functions, seed=seeds)  # fmt: skip
+@given(
+    mesh=spanning_meshes(),
+    over=st.sampled_from(["one axis", "all axes"]),
+    names=functions,
+    seed=seeds,
+)
 def test_a_data_parallel_call_across_processes(transforms, nnx, mesh, over, names, seed):
     """`shard_map` over the devices of all processes returns the same as the unmapped function.
 
@@ -119,8 +123,10 @@ def test_tensor_parallelism_across_processes(transforms, nnx, mesh, by, seed):
         chosen = nnx.State({"a": columns, "b": {"a": rows}, "c": P()})
     mapped = transforms.shard_map(
         lambda root, x: jax.lax.psum(forward(root, x), "model"),
-        mesh=mesh, in_specs=(transforms.StateSharding(chosen), P()), out_specs=P(),
-    )  # fmt: skip
+        mesh=mesh,
+        in_specs=(transforms.StateSharding(chosen), P()),
+        out_specs=P(),
+    )
     model, plain = block(nnx, seed, lambda value: spread(value, mesh, P())), block(nnx, seed)
     result = mapped(model, spread(matrix(9), mesh, P()))
     assert_parts(result, mesh, P(), forward(plain, matrix(9)))

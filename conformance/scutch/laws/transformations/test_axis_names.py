@@ -103,9 +103,10 @@ def test_lifted_maps_and_loops_name_the_axis_that_they_add(
 @requirement("transformations/fits-rank/lifts-of-objects", must_reach=("vmap", "scan", "first"))
 @options("nnx.Variable.out_sharding")
 @given(
-    how=st.sampled_from(["vmap", "scan"]), names=st.sampled_from(NAMES),
+    how=st.sampled_from(["vmap", "scan"]),
+    names=st.sampled_from(NAMES),
     axis=st.sampled_from([0, 1, 2, None]),
-)  # fmt: skip
+)
 def test_a_lift_that_names_no_axis_leaves_the_names_at_their_axes(
     transforms, nnx, how, names, axis
 ):
@@ -155,11 +156,16 @@ def _shape_and_names(variable):
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
-    how=st.sampled_from(["alone", "vmap", "jax.vmap"]), mode=st.sampled_from(FLAGS),
-    partition=st.sampled_from(PARTITIONS), names=axis_names,
-    axes=st.lists(lane_axes, min_size=1, max_size=3), out=st.sampled_from([0, 1, 2]),
-    gap=st.booleans(), tree=st.booleans(), changing=st.booleans(),
-)  # fmt: skip
+    how=st.sampled_from(["alone", "vmap", "jax.vmap"]),
+    mode=st.sampled_from(FLAGS),
+    partition=st.sampled_from(PARTITIONS),
+    names=axis_names,
+    axes=st.lists(lane_axes, min_size=1, max_size=3),
+    out=st.sampled_from([0, 1, 2]),
+    gap=st.booleans(),
+    tree=st.booleans(),
+    changing=st.booleans(),
+)
 def test_the_name_of_an_axis_is_taken_off_in_a_mode(
     transforms, nnx, how, mode, partition, names, axes, out, gap, tree, changing
 ):
@@ -171,11 +177,13 @@ def test_the_name_of_an_axis_is_taken_off_in_a_mode(
         not_available("there is no transform_metadata")
     assume(all(axis is None or axis <= len(names) for axis in (*axes, out)))
     said = {
-        how: True, "named" if partition else "nameless": True, "shared": holds(axes, None),
-        "nothing": gap, "changed": changing,
-    }  # fmt: skip
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+        how: True,
+        "named" if partition else "nameless": True,
+        "shared": holds(axes, None),
+        "nothing": gap,
+        "changed": changing,
+    }
+    reached(*[name for name, is_so in said.items() if is_so])
     sizes, seen = tuple(range(3, 3 + len(names))), []
 
     def variable(axis, lanes):
@@ -199,8 +207,11 @@ def test_the_name_of_an_axis_is_taken_off_in_a_mode(
     graph = {"graph": mode["graph"]} if "graph" in mode else {}
     function = transforms.transform_metadata(
         lambda held, nothing, x: work(held.values() if tree else held, nothing, x),
-        in_axes=in_axes, out_axes=out, partition=partition, **graph,
-    )  # fmt: skip
+        in_axes=in_axes,
+        out_axes=out,
+        partition=partition,
+        **graph,
+    )
     arguments = (argument, None, jnp.zeros(LANES))
     match how:
         case "vmap":

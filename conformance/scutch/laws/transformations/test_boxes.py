@@ -48,9 +48,14 @@ def test_a_lift_asks_the_box_for_its_axis(linen, subject, kind, box, index, name
             return (x, None) if kind == "scan" else x
 
     lifted, rest = stacked(
-        linen, kind, Body, COPIES,
-        variable_axes={"params": index}, split_rngs={"params": True}, metadata_params=params,
-    )  # fmt: skip
+        linen,
+        kind,
+        Body,
+        COPIES,
+        variable_axes={"params": index},
+        split_rngs={"params": True},
+        metadata_params=params,
+    )
     x = np.ones(2, "float32")
     variables = jax.eval_shape(lambda: lifted().init(jax.random.key(0), x, *rest))
     jax.eval_shape(lambda given: lifted().apply(given, x, *rest), variables)

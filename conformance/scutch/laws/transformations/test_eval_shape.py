@@ -66,10 +66,11 @@ def _foreseen(transforms, route, mode, function, bound, others, by_name):
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @at_least(30)
 @given(
-    route=st.sampled_from(("function", *ROUTES)), mode=st.sampled_from(({}, *FLAGS)),
+    route=st.sampled_from(("function", *ROUTES)),
+    mode=st.sampled_from(({}, *FLAGS)),
     abstract=st.booleans(),
     program_copies=copies(unshared_programs(CHANGES, UNSHARED)),
-)  # fmt: skip
+)
 def test_eval_shape_foresees_the_result_in_every_mode(
     transforms, nnx, route, mode, abstract, program_copies
 ):
@@ -128,9 +129,11 @@ def _with_each_sharing(law):
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @_with_each_sharing
 @given(
-    route=st.sampled_from(ROUTES), mode=st.sampled_from(({}, *FLAGS)),
-    shared=st.sampled_from(SHARED), size=st.integers(1, 3),
-)  # fmt: skip
+    route=st.sampled_from(ROUTES),
+    mode=st.sampled_from(({}, *FLAGS)),
+    shared=st.sampled_from(SHARED),
+    size=st.integers(1, 3),
+)
 def test_eval_shape_foresees_what_is_shared_or_refuses(transforms, nnx, route, mode, shared, size):
     """`eval_shape` foresees the result of the eager call also for shared objects.
 

@@ -95,9 +95,12 @@ def test_equal_objects_stay_apart(transforms, root, call):
 
 SHARDED = (("data",), ())
 TWICE = Graph(
-    (Object("Node", {"a": Ref(1), "b": Ref(2)}), Variable("Param", Array((2,), "int32")),
-     Object("Node", {"a": Ref(1)}))
-)  # fmt: skip
+    (
+        Object("Node", {"a": Ref(1), "b": Ref(2)}),
+        Variable("Param", Array((2,), "int32")),
+        Object("Node", {"a": Ref(1)}),
+    )
+)
 
 
 def _aliased(root, how):
@@ -165,16 +168,22 @@ def test_the_refusal_names_both_places(transforms, root, how, specs, mesh):
 
 AXES = {"vmap": (0, 1, None), "shard_map": (("data",), ())}
 SQUARE = Graph(
-    (Object("Node", {"a": Ref(1), "b": Ref(2)}), Variable("Param", Array((2, 2), "float32")),
-     Object("Node", {"a": Ref(1)}))
-)  # fmt: skip
+    (
+        Object("Node", {"a": Ref(1), "b": Ref(2)}),
+        Variable("Param", Array((2, 2), "float32")),
+        Object("Node", {"a": Ref(1)}),
+    )
+)
 
 
 @requirement("transformations/aliasing/lifts-of-objects", must_reach=("same", "different", *AXES))
 @given(
-    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(AXES)),
-    places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
-)  # fmt: skip
+    root=st.just(SQUARE),
+    how=hows,
+    lift=st.sampled_from(list(AXES)),
+    places=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    mesh=st.just(Mesh((2,), ("data",))),
+)
 def test_an_object_has_one_axis_and_one_spec(transforms, root, how, lift, places, mesh):
     """`vmap` with different axes, and `shard_map` with different specs, for the places of one
     object is refused and leaves the object as it was; with equal ones it is accepted.
@@ -220,8 +229,10 @@ def _lifted(transforms, nnx, lift, axes, mesh, mode, returned=False):
         given_to = tuple(transforms.Carry if alike(axis, CARRIED) else axis for axis in given_to)
         return transforms.scan(
             lambda *given_ones: (given_ones[axes.index(CARRIED)], given_ones[-1]),
-            in_axes=given_to, out_axes=(transforms.Carry, last), **mode,
-        )  # fmt: skip
+            in_axes=given_to,
+            out_axes=(transforms.Carry, last),
+            **mode,
+        )
     if holds(("vmap", "scan"), lift):
         return getattr(transforms, lift)(work, in_axes=given_to, out_axes=out, **mode)
     specs = tuple(PartitionSpec(*spec) for spec in given_to)
@@ -244,9 +255,14 @@ def _shared_inside(law):
     """Give a law examples of one variable twice in one argument, which few inputs would draw."""
     for lift in MODED:
         law = example(
-            root=SQUARE, how="whole", lift=lift, mode=FLAGS[1], around=True, places=(0, 0),
+            root=SQUARE,
+            how="whole",
+            lift=lift,
+            mode=FLAGS[1],
+            around=True,
+            places=(0, 0),
             mesh=Mesh((2,), ("data",)),
-        )(law)  # fmt: skip
+        )(law)
     for mode in FLAGS:
         for places in ((3, 0), (2, 3)):
             drawn = {"root": SQUARE, "lift": "scan", "mode": mode, "places": places}
@@ -260,10 +276,14 @@ def _shared_inside(law):
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
-    root=st.just(SQUARE), how=st.sampled_from(["whole", "child", "whole", "itself", "twice"]),
-    lift=st.sampled_from(list(MODED)), mode=st.sampled_from(FLAGS), around=mostly,
-    places=st.tuples(st.integers(0, 3), st.integers(0, 3)), mesh=st.just(Mesh((2,), ("data",))),
-)  # fmt: skip
+    root=st.just(SQUARE),
+    how=st.sampled_from(["whole", "child", "whole", "itself", "twice"]),
+    lift=st.sampled_from(list(MODED)),
+    mode=st.sampled_from(FLAGS),
+    around=mostly,
+    places=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    mesh=st.just(Mesh((2,), ("data",))),
+)
 @_shared_inside
 def test_an_object_has_one_axis_and_one_spec_in_every_mode(
     transforms, nnx, root, how, lift, mode, around, places, mesh
@@ -294,9 +314,11 @@ def test_an_object_has_one_axis_and_one_spec_in_every_mode(
 @requirement("transformations/aliasing/lifts-of-objects[graph=False]", must_reach=tuple(MODED))
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
-    lift=st.sampled_from(list(MODED)), mode=st.sampled_from([{}, {"graph_updates": False}]),
-    places=st.tuples(st.integers(0, 2), st.integers(0, 2)), mesh=st.just(Mesh((2,), ("data",))),
-)  # fmt: skip
+    lift=st.sampled_from(list(MODED)),
+    mode=st.sampled_from([{}, {"graph_updates": False}]),
+    places=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    mesh=st.just(Mesh((2,), ("data",))),
+)
 def test_a_new_object_has_one_axis_and_one_spec(transforms, nnx, lift, mode, places, mesh):
     """A call that returns a new object in two places with different shardings, axes or specs is
     refused, with `graph_updates=False` and without a mode.
@@ -313,10 +335,14 @@ def test_a_new_object_has_one_axis_and_one_spec(transforms, nnx, lift, mode, pla
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @given(
-    root=st.just(SQUARE), how=hows, lift=st.sampled_from(list(MODED)),
-    mode=st.sampled_from([{}, *FLAGS]), places=st.tuples(st.integers(0, 2), st.integers(0, 2)),
-    name=st.sampled_from(["kernel", "other_scale"]), mesh=st.just(Mesh((2,), ("data",))),
-)  # fmt: skip
+    root=st.just(SQUARE),
+    how=hows,
+    lift=st.sampled_from(list(MODED)),
+    mode=st.sampled_from([{}, *FLAGS]),
+    places=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    name=st.sampled_from(["kernel", "other_scale"]),
+    mesh=st.just(Mesh((2,), ("data",))),
+)
 def test_the_refusal_names_both_places_in_every_mode(
     transforms, nnx, root, how, lift, mode, places, name, mesh
 ):

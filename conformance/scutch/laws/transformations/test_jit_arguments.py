@@ -250,9 +250,11 @@ BEHIND_MORE = {"more": _weighed, "first and more": _weighed_from}
     "transformations/options/jit-of-objects[name-only]", must_reach=("static", "not static")
 )
 @given(
-    takes=st.sampled_from(list(BEHIND_MORE)), count=st.integers(1, 4), static=st.booleans(),
+    takes=st.sampled_from(list(BEHIND_MORE)),
+    count=st.integers(1, 4),
+    static=st.booleans(),
     numbered=st.booleans(),
-)  # fmt: skip
+)
 def test_a_name_that_is_passed_by_name_alone_has_no_number(
     transforms, takes, count, static, numbered
 ):

@@ -121,8 +121,7 @@ def test_a_number_beside_an_object_is_traced_as_in_jax(transforms, nnx, place, s
     """
     kind, numbers = several
     numbers = [np.float32(each) if kind == "NumPy" else each for each in numbers]
-    for name in (place, kind):
-        reached(name)
+    reached(kind)
     traces = []
 
     def scaled(given):
@@ -296,13 +295,17 @@ FORMS = {
 @given(
     changes=st.lists(
         st.tuples(
-            st.sampled_from(WRITTEN), st.sampled_from(["text", 2, 3.5]),
+            st.sampled_from(WRITTEN),
+            st.sampled_from(["text", 2, 3.5]),
             st.sampled_from(list(FORMS)),
         ),
-        min_size=1, max_size=3,
+        min_size=1,
+        max_size=3,
     ),
-    start=st.sampled_from(list(FORMS)), early=st.booleans(), listed=st.booleans(),
-)  # fmt: skip
+    start=st.sampled_from(list(FORMS)),
+    early=st.booleans(),
+    listed=st.booleans(),
+)
 def test_what_is_written_to_the_dictionary_of_attributes_is_seen(
     transforms, nnx, changes, start, early, listed
 ):

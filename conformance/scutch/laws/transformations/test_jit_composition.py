@@ -58,8 +58,18 @@ class Callable:
     method = __call__
 
 
-FORMS = ("function", "decorator", "decorator with options", "partial of jit", "lambda", "callable",
-         "method", "partial", "partial by name", "partial of jitted")  # fmt: skip
+FORMS = (
+    "function",
+    "decorator",
+    "decorator with options",
+    "partial of jit",
+    "lambda",
+    "callable",
+    "method",
+    "partial",
+    "partial by name",
+    "partial of jitted",
+)
 
 
 def _jitted(jit, form, work, pair):
@@ -172,9 +182,15 @@ def _of_any(*modules): ...
 
 SIGNED = {
     each.__name__: each
-    for each in (_no_arguments, _with_a_default, _of_every_sort, _by_name_alone,
-                 _by_position_alone, _of_any)
-}  # fmt: skip
+    for each in (
+        _no_arguments,
+        _with_a_default,
+        _of_every_sort,
+        _by_name_alone,
+        _by_position_alone,
+        _of_any,
+    )
+}
 NAMED = ("__name__", "__qualname__", "__doc__", "__module__")
 texts = st.sampled_from(("work", "Model.__call__", "step_2", "été", "Two lines.\n\n  More."))
 DECORATED = {
@@ -344,9 +360,10 @@ def test_jit_nests_with_plain_jax(transforms, outer, custom, call):
 @requirement("transformations/options/jit-of-objects[fields]", must_reach=CALLABLES)
 @costly
 @given(
-    form=st.sampled_from(CALLABLES), values=st.lists(st.integers(-3, 3), min_size=1, max_size=3),
+    form=st.sampled_from(CALLABLES),
+    values=st.lists(st.integers(-3, 3), min_size=1, max_size=3),
     fields=st.lists(st.sampled_from(FIELDS), min_size=2, max_size=4, unique=True),
-)  # fmt: skip
+)
 def test_a_callable_may_have_fields_of_any_name(transforms, nnx, form, values, fields):
     """An object with `__call__`, or a function with attributes, may have fields of any name.
 

@@ -29,9 +29,11 @@ ORDERED = ("fields", "keys")
 def _has_a_cycle(nnx, root):
     """Whether an object leads back to itself."""
     return any(
-        inside is node for node in graphs.nodes(nnx, root)
-        for path, inside in graphs.walk(nnx, node) if path
-    )  # fmt: skip
+        inside is node
+        for node in graphs.nodes(nnx, root)
+        for path, inside in graphs.walk(nnx, node)
+        if path
+    )
 
 
 def _shares_a_node(nnx, root):
@@ -72,11 +74,14 @@ def _in_order(nnx, kind):
 )
 @at_least(40)
 @given(
-    root=st.one_of(apart, apart, small_graphs(size=3)), form=st.sampled_from(FORMS),
-    mode=st.sampled_from([False, None, False, True]), around=st.sampled_from(list(AROUND)),
-    wanted=st.one_of(st.none(), type_filters()), holds_plain=st.sampled_from([False, False, True]),
+    root=st.one_of(apart, apart, small_graphs(size=3)),
+    form=st.sampled_from(FORMS),
+    mode=st.sampled_from([False, None, False, True]),
+    around=st.sampled_from(list(AROUND)),
+    wanted=st.one_of(st.none(), type_filters()),
+    holds_plain=st.sampled_from([False, False, True]),
     ordered=st.sampled_from([None, *ORDERED]),
-)  # fmt: skip
+)
 def test_the_functional_form_is_that_of_every_mode(
     nnx, root, form, mode, around, wanted, holds_plain, ordered
 ):

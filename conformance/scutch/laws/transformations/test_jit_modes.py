@@ -103,10 +103,11 @@ def _assert_no_copy(transforms, nnx, lift, mode, deep, passed):
     variable, results, spec = nnx.Param(jnp.ones(2)), [], PartitionSpec()
     mesh = jax.sharding.Mesh(jax.devices()[:1], ("data",))
     needed = {
-        "scan": {"in_axes": 0, "out_axes": 0}, "grad": {"has_aux": True},
+        "scan": {"in_axes": 0, "out_axes": 0},
+        "grad": {"has_aux": True},
         "value_and_grad": {"has_aux": True},
         "shard_map": {"mesh": mesh, "in_specs": spec, "out_specs": spec},
-    }.get(lift, {})  # fmt: skip
+    }.get(lift, {})
 
     def work(x, *given):
         returned = given[0] if passed else variable
@@ -166,10 +167,13 @@ TRACKED = ("List", "Dict")
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @given(
-    kind=st.sampled_from(TRACKED), lift=st.sampled_from(SIMPLE), mode=st.sampled_from(FLAGS),
-    count=st.one_of(st.integers(1, 4), st.integers(11, 12)), objects=st.booleans(),
+    kind=st.sampled_from(TRACKED),
+    lift=st.sampled_from(SIMPLE),
+    mode=st.sampled_from(FLAGS),
+    count=st.one_of(st.integers(1, 4), st.integers(11, 12)),
+    objects=st.booleans(),
     again=st.booleans(),
-)  # fmt: skip
+)
 def test_tracked_containers_are_trees_in_every_mode(
     transforms, nnx, kind, lift, mode, count, objects, again
 ):
@@ -230,9 +234,12 @@ def _changing(transforms, lift, mode, program):
         case "shard_map":
             mesh, spec = jax.sharding.Mesh(jax.devices()[:1], ("data",)), PartitionSpec()
             made = transforms.shard_map(
-                program.function, mesh=mesh, in_specs=(spec,) * (len(arguments) + 1),
-                out_specs=spec, **mode,
-            )  # fmt: skip
+                program.function,
+                mesh=mesh,
+                in_specs=(spec,) * (len(arguments) + 1),
+                out_specs=spec,
+                **mode,
+            )
         case _:
             made = getattr(transforms, lift)(program.function, **mode)
     return made(*arguments, arrays)
@@ -246,9 +253,11 @@ def _changing(transforms, lift, mode, program):
 @costly
 @at_least(20)
 @given(
-    lift=st.sampled_from(CHANGING), mode=st.sampled_from(FLAGS), default=st.booleans(),
+    lift=st.sampled_from(CHANGING),
+    mode=st.sampled_from(FLAGS),
+    default=st.booleans(),
     program_copies=copies(unshared_programs((*METADATA, *METADATA, "bump"))),
-)  # fmt: skip
+)
 def test_changed_metadata_arrives_in_every_mode(
     transforms, nnx, lift, mode, default, program_copies
 ):

@@ -129,9 +129,11 @@ def _sum_of(first, second, third, fourth, *, more=1):
 )
 @costly
 @given(
-    bound=st.integers(0, 2), by_name=st.booleans(), static=st.sampled_from([None, 0, 1, -1]),
+    bound=st.integers(0, 2),
+    by_name=st.booleans(),
+    static=st.sampled_from([None, 0, 1, -1]),
     way=st.sampled_from(["compiled", "called"]),
-)  # fmt: skip
+)
 def test_static_numbers_of_a_partial_count_what_is_not_bound(
     transforms, bound, by_name, static, way
 ):
@@ -139,8 +141,7 @@ def test_static_numbers_of_a_partial_count_what_is_not_bound(
     its compiled form is called with all but bound and static arguments, as that of `jax.jit` is.
     """
     said = {"static": static is not None, "bound": bound > 0, "bound by name": by_name, way: True}
-    for name in [name for name, holds in said.items() if holds]:
-        reached(name)
+    reached(*[name for name, holds in said.items() if holds])
     numbers = [jax.numpy.float32(n) for n in range(1, 5)]
     rest = numbers[bound:]
     if static is not None:

@@ -173,9 +173,10 @@ IN_PLACES = {
 @costly
 @given(
     places=st.lists(st.sampled_from(list(IN_PLACES)), min_size=1, max_size=3),
-    changed=st.lists(st.integers(0, 5), min_size=1, max_size=3), others=st.booleans(),
+    changed=st.lists(st.integers(0, 5), min_size=1, max_size=3),
+    others=st.booleans(),
     calls=st.integers(1, 2),
-)  # fmt: skip
+)
 def test_arrays_without_a_variable_are_the_eager_ones(
     transforms, nnx, places, changed, others, calls
 ):

@@ -150,9 +150,13 @@ WHERE = ("the same", "in another order", "elsewhere")
 )
 @costly
 @given(
-    have=specs, want=specs, where=st.sampled_from(WHERE), two=st.booleans(),
-    committed=st.booleans(), changing=st.booleans(),
-)  # fmt: skip
+    have=specs,
+    want=specs,
+    where=st.sampled_from(WHERE),
+    two=st.booleans(),
+    committed=st.booleans(),
+    changing=st.booleans(),
+)
 def test_a_variable_that_lies_somewhere_is_moved_as_jax_moves_it(
     transforms, nnx, have, want, where, two, committed, changing
 ):

@@ -240,8 +240,9 @@ def test_programs_and_costs_can_be_asked_for(transforms, nnx, mode):
 @requirement("transformations/stages/jit-of-objects[shardings]", must_reach=MODED)
 @few("each mode with each mesh; each answers every question")
 @given(
-    mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]), mode=modes,
-)  # fmt: skip
+    mesh=st.sampled_from([Mesh((2,), ("data",)), Mesh((1,), ("data",))]),
+    mode=modes,
+)
 def test_the_compiled_form_knows_its_shardings_and_layouts(transforms, nnx, mesh, mode):
     """The compiled form gives the shardings that were asked for, and a layout for each input, in
     every mode that there is.

@@ -72,9 +72,12 @@ def _lifted(linen, form, Module, collection, axis, names):
 @costly
 @given(
     names=axis_names,
-    form=st.sampled_from(FORMS), axis=st.integers(0, 2), variable=st.booleans(),
-    inner=st.booleans(), seed=st.integers(0, 9),
-)  # fmt: skip
+    form=st.sampled_from(FORMS),
+    axis=st.integers(0, 2),
+    variable=st.booleans(),
+    inner=st.booleans(),
+    seed=st.integers(0, 9),
+)
 def test_names_beside_a_variable_have_one_name_per_axis(
     linen, names, form, axis, variable, inner, seed
 ):

@@ -74,8 +74,9 @@ def _assert_same(
         assert_close(found, expected, **GRADIENTS)
 
 
-filters = st.sampled_from([{}, {"variables": True}, {"variables": list(COLLECTIONS)},
-                           {"rngs": True}])  # fmt: skip
+filters = st.sampled_from(
+    [{}, {"variables": True}, {"variables": list(COLLECTIONS)}, {"rngs": True}]
+)
 
 
 @requirement("transformations/equals-jax/cond-of-linen", must_reach=("cond", "switch", "held"))

@@ -32,8 +32,13 @@ placed = st.sampled_from([[], *([place] for place in PLACES)])
 ELSEWHERE = ("jit", ["traced", "traced", "left out", "left out"], [False] * 4, 2, False, ["device"])
 """A call that JAX accepts, on another device than the one of its arguments."""
 BY_NAME: tuple[Any, ...] = (
-    "jit", ["traced", "traced", "traced", "left out"], [False] * 4, 1, False, [],
-)  # fmt: skip
+    "jit",
+    ["traced", "traced", "traced", "left out"],
+    [False] * 4,
+    1,
+    False,
+    [],
+)
 """A call that JAX accepts, of which arguments are passed by name."""
 
 
@@ -149,14 +154,12 @@ def _assert_passed_as_jax_does(linen, call, form):
     by_jax = functools.partial({"jit": jax.jit, "remat": jax.checkpoint}[kind], **options)
     expected = _outcome(lambda *a, **k: by_jax(method(theirs))(None, *a, **k), hows, positions)
 
-    for name in (kind, form, *places):
-        reached(name)
+    reached(kind, form, *places)
     if expected is None:
         reached("refused")
         assert found is None, "it was accepted; JAX refuses"
         return
-    for how in hows:
-        reached(how)
+    reached(*hows)
     assert found is not None, "it was refused; JAX accepts"
     assert _untraced(ours[-1]) == _untraced(theirs[-1]), f"seen: {ours[-1]}; with JAX {theirs[-1]}"
     assert alike(found, expected), "outputs, their devices, and whether each array is deleted"
@@ -241,10 +244,12 @@ OTHERS = ("none", "computed", "missing")
 )
 @costly
 @given(
-    steps=st.lists(steps, min_size=2, max_size=5), form=st.sampled_from(["class", "instance"]),
-    kind=st.sampled_from(list(FIELDS)), other=st.sampled_from(OTHERS),
+    steps=st.lists(steps, min_size=2, max_size=5),
+    form=st.sampled_from(["class", "instance"]),
+    kind=st.sampled_from(list(FIELDS)),
+    other=st.sampled_from(OTHERS),
     method=st.sampled_from([None, "scaled"]),
-)  # fmt: skip
+)
 def test_a_lifted_module_is_traced_as_often_as_a_jitted_function(
     linen, steps, form, kind, other, method
 ):

@@ -107,7 +107,7 @@ def _made(linen, cls, call):
 @costly
 @given(
     kind=st.sampled_from(["jit", "jit", "remat"]), calls=call_after_call(), seed=st.integers(0, 9)
-)  # fmt: skip
+)
 def test_every_call_of_a_lifted_module_is_that_of_the_module(linen, kind, calls, seed):
     """A class under `jit` or `remat`, called several times with other fields, parts, mutable
     collections and arguments by name, has each time the variables, outputs and changes of the
@@ -116,8 +116,7 @@ def test_every_call_of_a_lifted_module_is_that_of_the_module(linen, kind, calls,
     cls = _body(linen)
     lifted = getattr(linen, kind)(cls)
     for call in calls:
-        for name in (call["parts"], call["how"], *(() if call["shift"] is None else ("by name",))):
-            reached(name)
+        reached(call["parts"], call["how"], *(() if call["shift"] is None else ("by name",)))
         mutable = MUTABLE[call["how"]](linen, call["name"])
         options = {} if call["shift"] is None else {"shift": call["shift"]}
         plain, ours = _made(linen, cls, call), _made(linen, lifted, call)
@@ -146,9 +145,11 @@ SHARED = ((0, 1, 0), (0, 1, 1), (0, 0, 1), (0, 1, 2))
 @requirement("transformations/equals-jax/jit-of-linen[calls]", must_reach=("jit", "remat"))
 @costly
 @given(
-    kind=st.sampled_from(["jit", "jit", "remat"]), number=st.integers(2, 4),
-    shared=st.permutations(SHARED), spelled=st.permutations(list(SPELLED)),
-)  # fmt: skip
+    kind=st.sampled_from(["jit", "jit", "remat"]),
+    number=st.integers(2, 4),
+    shared=st.permutations(SHARED),
+    spelled=st.permutations(list(SPELLED)),
+)
 def test_calls_of_a_lifted_module_that_are_much_alike_stay_apart(
     linen, kind, number, shared, spelled
 ):
@@ -196,8 +197,9 @@ def test_calls_of_a_lifted_module_that_are_much_alike_stay_apart(
 @given(
     kind=st.sampled_from(["scan", "vmap"]),
     sizes=st.lists(st.sampled_from([2, 2, 3, None]), min_size=2, max_size=2),
-    stacked=st.sampled_from([None, 2, 3]), length=st.sampled_from([None, 2, 3]),
-)  # fmt: skip
+    stacked=st.sampled_from([None, 2, 3]),
+    length=st.sampled_from([None, 2, 3]),
+)
 def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, length):
     """A lifted `scan` or `vmap` whose inputs, stacked variables and stated length have several
     sizes, or none at all, is refused, as by JAX.
@@ -228,9 +230,12 @@ def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, len
     else:
         axes = (None, *(None if size is None else 0 for size in sizes))
         lifted = linen.vmap(
-            Body, in_axes=axes, axis_size=length, variable_axes={"params": axis},
+            Body,
+            in_axes=axes,
+            axis_size=length,
+            variable_axes={"params": axis},
             split_rngs={"params": False},
-        )  # fmt: skip
+        )
     error = raised(lambda: lifted().apply({"params": {"scale": scale}}, np.float32(0), *xs))
     known = {size for size in (*sizes, stacked, length) if size is not None}
     if len(known) == 1:
@@ -247,9 +252,13 @@ def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, len
 )
 @costly
 @given(
-    kind=st.sampled_from(["jit", "remat"]), form=st.sampled_from(["one part", "several parts"]),
-    times=st.integers(2, 3), before=st.booleans(), streams=st.booleans(), seed=st.integers(0, 9),
-)  # fmt: skip
+    kind=st.sampled_from(["jit", "remat"]),
+    form=st.sampled_from(["one part", "several parts"]),
+    times=st.integers(2, 3),
+    before=st.booleans(),
+    streams=st.booleans(),
+    seed=st.integers(0, 9),
+)
 def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
     linen, kind, form, times, before, streams, seed
 ):
@@ -320,10 +329,14 @@ def _noisy(linen, kind, seen):
 )
 @costly
 @given(
-    kind=st.sampled_from(["vmap", "vmap", "scan"]), mesh=meshes(explicit=True, axes=(("data",),)),
-    where=st.sampled_from(["lanes", "lanes", "rows"]), axis=st.sampled_from([0, 1, -1, -2]),
-    whole=st.booleans(), split=st.sampled_from([True, True, False]), seed=st.integers(0, 9),
-)  # fmt: skip
+    kind=st.sampled_from(["vmap", "vmap", "scan"]),
+    mesh=meshes(explicit=True, axes=(("data",),)),
+    where=st.sampled_from(["lanes", "lanes", "rows"]),
+    axis=st.sampled_from([0, 1, -1, -2]),
+    whole=st.booleans(),
+    split=st.sampled_from([True, True, False]),
+    seed=st.integers(0, 9),
+)
 def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
     linen, kind, mesh, where, axis, whole, split, seed
 ):
@@ -334,8 +347,7 @@ def test_a_lift_computes_on_sharded_arrays_what_it_computes_on_whole_ones(
     are split or shared.
     """
     where = "rows" if kind == "scan" else where  # JAX does not loop over a sharded axis
-    for name in (kind, where, "split" if split else "shared"):
-        reached(name)
+    reached(where, "split" if split else "shared")
     lanes_first = axis in (0, -2)
     spec = ("data", None) if (where == "lanes") == lanes_first else (None, "data")
     x = np.arange(64, dtype="float32").reshape(8, 8) / 64

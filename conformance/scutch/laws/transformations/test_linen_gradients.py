@@ -99,9 +99,13 @@ def _with_each_left_out(law):
 @costly
 @_with_each_left_out
 @given(
-    model=parts(), kind=st.sampled_from(GRADIENTS_OF), aux=st.booleans(), train=st.booleans(),
-    wanted=collections, held=st.booleans(),
-)  # fmt: skip
+    model=parts(),
+    kind=st.sampled_from(GRADIENTS_OF),
+    aux=st.booleans(),
+    train=st.booleans(),
+    wanted=collections,
+    held=st.booleans(),
+)
 def test_gradients_inside_a_module_are_those_of_its_part(
     linen, model, kind, aux, train, wanted, held
 ):
@@ -163,9 +167,12 @@ def test_gradients_inside_a_module_are_those_of_its_part(
 )
 @costly
 @given(
-    model=parts(), train=st.booleans(), wanted=st.one_of(st.none(), collections),
-    factor=st.sampled_from([2.0, -1.0]), beside=st.lists(st.integers(1, 3), max_size=2),
-)  # fmt: skip
+    model=parts(),
+    train=st.booleans(),
+    wanted=st.one_of(st.none(), collections),
+    factor=st.sampled_from([2.0, -1.0]),
+    beside=st.lists(st.integers(1, 3), max_size=2),
+)
 def test_a_module_may_have_a_gradient_of_its_own(linen, model, train, wanted, factor, beside):
     """A function under `custom_vjp` has the cotangents that its backward function returns.
 

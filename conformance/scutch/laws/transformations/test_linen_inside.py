@@ -31,9 +31,11 @@ FORMS = ("name", "several", "deny", "none")
 def _filters(linen, form, name):
     """A filter that takes a name, and one that does not take it."""
     without = {
-        "name": "others", "several": ("others", "params"), "deny": linen.DenyList(name),
+        "name": "others",
+        "several": ("others", "params"),
+        "deny": linen.DenyList(name),
         "none": False,
-    }[form]  # fmt: skip
+    }[form]
     within = {"name": name, "several": ("others", name), "deny": linen.DenyList("others")}
     return within.get(form, True), without
 
@@ -41,10 +43,12 @@ def _filters(linen, form, name):
 @requirement("transformations/refuses/lifts-of-linen[filters]", must_reach=(*WHAT, *KINDS))
 @dear
 @given(
-    kinds=st.permutations(KINDS), what=st.sampled_from([*WHAT, "stream"]),
+    kinds=st.permutations(KINDS),
+    what=st.sampled_from([*WHAT, "stream"]),
     name=st.sampled_from(["noise", "extra", "extra_noise"]),
-    form=st.sampled_from(FORMS), mutable=st.sampled_from(FORMS),
-)  # fmt: skip
+    form=st.sampled_from(FORMS),
+    mutable=st.sampled_from(FORMS),
+)
 @example(kinds=["while_loop"], what="stream", name="noise", form="deny", mutable="none")
 def test_what_a_filter_does_not_take_is_not_there_inside(linen, kinds, what, name, form, mutable):
     """Inside a lift, only the collections and streams that its filters take can be used.
@@ -145,9 +149,11 @@ def _drawing(linen, kind, body):
 )
 @costly
 @given(
-    kind=st.sampled_from(DRAWS), seed=st.integers(0, 99), jitted=st.booleans(),
+    kind=st.sampled_from(DRAWS),
+    seed=st.integers(0, 99),
+    jitted=st.booleans(),
     parameter=st.booleans(),
-)  # fmt: skip
+)
 def test_a_gradient_is_that_of_the_numbers_drawn(linen, kind, seed, jitted, parameter):
     """Where a part draws inside of a lift, a gradient in its input, or in its parameter, is that of
     the output with the numbers that were drawn for it; another key gives other numbers.
@@ -193,9 +199,11 @@ def _called(part, x):
 
 @requirement("linen/collections/lost-changes-are-refused", must_reach=ENDED)
 @given(
-    ended=st.sampled_from(ENDED), collection=st.sampled_from(["counts", "cache"]),
-    name=numbered_names("seen", "total"), mutable=st.sampled_from([True, "that", "others too"]),
-)  # fmt: skip
+    ended=st.sampled_from(ENDED),
+    collection=st.sampled_from(["counts", "cache"]),
+    name=numbered_names("seen", "total"),
+    mutable=st.sampled_from([True, "that", "others too"]),
+)
 def test_a_variable_cannot_be_written_when_its_run_is_over(linen, ended, collection, name, mutable):
     """A variable cannot be written after its run, or the lift in which it was made, has ended.
 

@@ -32,9 +32,11 @@ from scutch.strategies.models import PLAIN, layers, lifts
 @requirement("transformations/options/lifts-of-linen[axes]", must_reach=LIFTS)
 @costly
 @given(
-    kind=st.sampled_from(LIFTS), axis=st.sampled_from([0, 1, -1, 2]),
-    out=st.sampled_from([0, 1, -1]), shared=st.booleans(),
-)  # fmt: skip
+    kind=st.sampled_from(LIFTS),
+    axis=st.sampled_from([0, 1, -1, 2]),
+    out=st.sampled_from([0, 1, -1]),
+    shared=st.booleans(),
+)
 def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out, shared):
     """`scan` and `vmap` take their inputs along `in_axes` and stack their outputs along `out_axes`;
     a broadcast input is the same in every run.
@@ -71,11 +73,13 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
 )
 @costly
 @given(
-    kind=st.sampled_from([*LIFTS, "scan"]), shared=st.sampled_from([True, False, True]),
+    kind=st.sampled_from([*LIFTS, "scan"]),
+    shared=st.sampled_from([True, False, True]),
     weak=st.tuples(st.booleans(), st.booleans()),
     dtypes=st.tuples(*[st.sampled_from(["float32", "float16", "int32"])] * 2),
-    own=st.sampled_from(["bfloat16", "float16"]), axis=st.sampled_from([0, 1, -1]),
-)  # fmt: skip
+    own=st.sampled_from(["bfloat16", "float16"]),
+    axis=st.sampled_from([0, 1, -1]),
+)
 def test_a_lifted_module_sees_the_types_of_its_inputs(linen, kind, shared, weak, dtypes, own, axis):
     """Under `scan` and `vmap`, a body's parameters have the same dtypes as without the lift.
 
@@ -117,9 +121,11 @@ def test_a_lifted_module_sees_the_types_of_its_inputs(linen, kind, shared, weak,
 )
 @dear
 @given(
-    kind=st.sampled_from([*LIFTS, "remat_scan"]), split=st.booleans(),
-    length=st.sampled_from([2, 3]), seed=st.integers(0, 9),
-)  # fmt: skip
+    kind=st.sampled_from([*LIFTS, "remat_scan"]),
+    split=st.booleans(),
+    length=st.sampled_from([2, 3]),
+    seed=st.integers(0, 9),
+)
 def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, length, seed):
     """Under `scan`, `vmap` and `remat_scan`, the layers or copies start with different parameters
     where the stream `params` is split, and with equal ones where it is not.
@@ -161,9 +167,10 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
         jax.value_and_grad(lambda v, m=m: (m.apply(v, model.x) ** 2).sum()) for m in (lifted, plain)
     ]
     compare_routes(
-        *routes, (variables,),
+        *routes,
+        (variables,),
         lambda ours, theirs: assert_close(ours, theirs, "values and gradients", **GRADIENTS),
-    )  # fmt: skip
+    )
 
 
 @requirement(
@@ -172,10 +179,12 @@ def test_lifted_jit_and_remat_change_nothing(model, how):
 )
 @costly
 @given(
-    model=parts(), lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
-    axis=st.sampled_from([0, -1, None]), train=st.booleans(),
+    model=parts(),
+    lengths=st.sampled_from([(1,), (2,), (3,), (2, 2), (1, 3)]),
+    axis=st.sampled_from([0, -1, None]),
+    train=st.booleans(),
     how=st.sampled_from(["sliced", "carried", "shared"]),
-)  # fmt: skip
+)
 def test_a_rematerialized_loop_is_the_loop(linen, model, lengths, axis, train, how):
     """`remat_scan` equals a Python loop that applies the module with each slice of the variables.
 

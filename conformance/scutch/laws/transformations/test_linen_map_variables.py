@@ -182,9 +182,12 @@ def test_a_module_that_makes_mapped_variables_is_trained(linen, model, how, want
 )
 @costly
 @given(
-    model=parts(("Counter", "BatchNorm")), how=drawn["how"], init=st.booleans(),
-    wanted=st.sampled_from([["counts", "batch_stats"], True, REST]), where=drawn["where"],
-)  # fmt: skip
+    model=parts(("Counter", "BatchNorm")),
+    how=drawn["how"],
+    init=st.booleans(),
+    wanted=st.sampled_from([["counts", "batch_stats"], True, REST]),
+    where=drawn["where"],
+)
 def test_mapped_variables_change_only_where_it_is_asked_for(linen, model, how, init, wanted, where):
     """A module under `map_variables` without `mutable` that changes a mapped collection is refused,
     also where it may make variables in `init`; where it changes none, it is applied.

@@ -115,9 +115,12 @@ names = st.sampled_from([("data", "model"), (None, "model"), ("model", None), (N
     "transformations/fits-rank/lifts-of-linen[inside]", must_reach=(*LIFTS, "add_metadata_axis")
 )
 @given(
-    kind=st.sampled_from([*LIFTS, "add_metadata_axis"]), wrap=wrapped, names=names,
-    axis=st.sampled_from([0, 1, 2]), name=st.sampled_from(["layers", None]),
-)  # fmt: skip
+    kind=st.sampled_from([*LIFTS, "add_metadata_axis"]),
+    wrap=wrapped,
+    names=names,
+    axis=st.sampled_from([0, 1, 2]),
+    name=st.sampled_from(["layers", None]),
+)
 def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, name):
     """Inside the body of a lift, at init and at apply, a box has its names without the partition
     name, one for each axis of the slice.
@@ -125,9 +128,14 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
     seen = []
     split = {} if kind == "add_metadata_axis" else {"split_rngs": {"params": True}}
     module = _seeing(
-        linen, getattr(linen, wrap)(linen.initializers.ones, names), seen, kind,
-        variable_axes={"params": axis}, metadata_params={PARTITION_NAME: name}, **split,
-    )  # fmt: skip
+        linen,
+        getattr(linen, wrap)(linen.initializers.ones, names),
+        seen,
+        kind,
+        variable_axes={"params": axis},
+        metadata_params={PARTITION_NAME: name},
+        **split,
+    )
     variables = jax.eval_shape(module.init, small_key(0), X)
     at_init = len(seen)
     jax.eval_shape(module.apply, variables, X)
@@ -142,8 +150,9 @@ def test_inside_the_body_the_added_name_is_gone(linen, kind, wrap, names, axis, 
 )
 @given(
     how=st.sampled_from(["scan broadcast", "scan carried", "vmap broadcast", "bare"]),
-    names=names, wrap=wrapped,
-)  # fmt: skip
+    names=names,
+    wrap=wrapped,
+)
 def test_what_is_not_a_stacked_box_gains_no_name(linen, how, names, wrap):
     """A broadcast or carried box keeps its names, and a bare array needs no partition name."""
     init = getattr(linen, wrap)(linen.initializers.ones, names)
@@ -191,8 +200,10 @@ def test_gradients_are_boxed_as_the_variables(model):
 
 nameless = st.builds(
     lambda kind, layer, axis: Model((Lift(kind, (layer,), 2, axis, named=False),)),
-    st.sampled_from(LIFTS), layers(PLAIN, OWN), st.sampled_from([0, -1]),
-)  # fmt: skip
+    st.sampled_from(LIFTS),
+    layers(PLAIN, OWN),
+    st.sampled_from([0, -1]),
+)
 
 
 @requirement("transformations/refuses/lifts-of-linen[partition-name]", must_reach=LIFTS)

@@ -108,9 +108,16 @@ def test_a_compiled_or_rematerialized_module_is_the_module(call):
 
 
 NESTED = (
-    ("vmap", "vmap"), ("vmap", "remat"), ("remat", "vmap"), ("scan", "remat"), ("vmap", "jit"),
-    ("jit", "vmap"), ("scan", "vmap"), ("vmap", "scan"), ("scan", "scan"),
-)  # fmt: skip
+    ("vmap", "vmap"),
+    ("vmap", "remat"),
+    ("remat", "vmap"),
+    ("scan", "remat"),
+    ("vmap", "jit"),
+    ("jit", "vmap"),
+    ("scan", "vmap"),
+    ("vmap", "scan"),
+    ("scan", "scan"),
+)
 
 
 @requirement("transformations/nesting/lifts-of-linen", must_reach=("applied",))
@@ -129,14 +136,18 @@ def test_nested_lifts_of_a_module_are_nested_transformations_of_jax(call):
 @given(
     call=st.builds(
         lambda layer, axis, options: LinenCall(
-            (layer,), (LinenLift("scan", dict.fromkeys(COLLECTIONS, CARRIED) | {"params": axis},
-                                 options=options),),
+            (layer,),
+            (
+                LinenLift(
+                    "scan", dict.fromkeys(COLLECTIONS, CARRIED) | {"params": axis}, options=options
+                ),
+            ),
         ),
         layers(("BatchNorm", "Counter", "Scale"), ("",)),
         st.sampled_from((0, -1, None)),
         st.sampled_from(({}, {"reverse": True}, {"unroll": 2})),
     )
-)  # fmt: skip
+)
 def test_a_carried_collection_need_not_change(call):
     """A lifted module with a carried collection can be applied without `mutable`.
 

@@ -59,10 +59,12 @@ def _with_no_loops(law):
 @requirement("transformations/refuses/scan-of-objects[axes]", must_reach=(*NO_LOOP, *OF_OBJECTS))
 @_with_no_loops
 @given(
-    case=st.sampled_from([*NO_LOOP, *OF_OBJECTS]), size=st.integers(1, 4), tree=st.booleans(),
+    case=st.sampled_from([*NO_LOOP, *OF_OBJECTS]),
+    size=st.integers(1, 4),
+    tree=st.booleans(),
     lift=st.sampled_from(["vmap", "scan"]),
     mode=st.sampled_from([{}, {}, *FLAGS]),
-)  # fmt: skip
+)
 def test_axes_that_make_no_loop_are_refused(transforms, nnx, case, size, tree, lift, mode):
     """`scan` and `vmap` refuse axes that do not fit their arguments and results.
 
@@ -108,9 +110,11 @@ def _with_each_mode(law):
 @requirement("transformations/refuses/scan-of-objects[axes]", must_reach=("scan", "vmap"))
 @_with_each_mode
 @given(
-    lift=st.sampled_from(["scan", "vmap"]), mode=st.sampled_from([{}, *FLAGS]),
-    axis=st.integers(0, 1), size=st.integers(1, 3),
-)  # fmt: skip
+    lift=st.sampled_from(["scan", "vmap"]),
+    mode=st.sampled_from([{}, *FLAGS]),
+    axis=st.integers(0, 1),
+    size=st.integers(1, 3),
+)
 def test_a_variable_in_the_place_of_an_axis_loses_nothing(transforms, nnx, lift, mode, axis, size):
     """`scan` and `vmap` refuse axes in which a variable holds the axis for a variable, or change
     the variable that they are given as with that axis.

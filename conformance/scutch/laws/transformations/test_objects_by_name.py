@@ -65,13 +65,15 @@ def _with_compiled(law):
 @costly
 @_with_compiled
 @given(
-    lift=st.sampled_from(BY_NAME), mode=st.sampled_from(FLAGS),
+    lift=st.sampled_from(BY_NAME),
+    mode=st.sampled_from(FLAGS),
     placed=st.lists(st.integers(0, POOL - 1), min_size=1, max_size=2),
     named=st.dictionaries(
         st.sampled_from(["other", "model"]), st.integers(0, POOL - 1), min_size=1
     ),
-    twice=st.booleans(), around=mostly,
-)  # fmt: skip
+    twice=st.booleans(),
+    around=mostly,
+)
 def test_objects_by_name_take_part_in_every_mode(
     transforms, nnx, lift, mode, placed, named, twice, around
 ):

@@ -37,8 +37,10 @@ HELD = ("object", "array", "number")
 @given(
     form=st.sampled_from(list(CONTAINERS)),
     parts=st.lists(st.sampled_from(HELD), min_size=1, max_size=3),
-    every=st.booleans(), with_value=st.booleans(), second=st.booleans(),
-)  # fmt: skip
+    every=st.booleans(),
+    with_value=st.booleans(),
+    second=st.booleans(),
+)
 def test_the_gradient_of_a_container_is_a_container_of_gradients(
     transforms, nnx, form, parts, every, with_value, second
 ):
@@ -46,8 +48,7 @@ def test_the_gradient_of_a_container_is_a_container_of_gradients(
     place of each object, the state of the gradients of its parameters, or of all its variables by
     `DiffState`, and in the place of each array or number its gradient.
     """
-    for name in (form, *["several kinds"] * (len({*parts}) > 1), *parts):
-        reached(name)
+    reached(*["several kinds"] * (len({*parts}) > 1))
     arrays = [
         n / 2 if part == "number" else np.arange(n, n + 2, dtype="float32")
         for n, part in enumerate(parts, 1)
@@ -102,8 +103,9 @@ PARTS = ("array", "variable")
 @costly
 @given(
     parts=st.lists(st.sampled_from(["array", *PARTS]), min_size=2, max_size=4),
-    changed=st.integers(0, 15), apart=st.booleans(),
-)  # fmt: skip
+    changed=st.integers(0, 15),
+    apart=st.booleans(),
+)
 def test_a_carried_object_may_hold_bare_arrays(transforms, nnx, parts, changed, apart):
     """Lifted `scan` of an object that is carried, in which arrays are attributes themselves beside
     variables, gives the results and updates of a Python loop; each step changes some of them.
@@ -114,8 +116,7 @@ def test_a_carried_object_may_hold_bare_arrays(transforms, nnx, parts, changed, 
         "unchanged array": any(not changed >> n & 1 for n in arrays),
         "changed array": any(changed >> n & 1 for n in arrays),
     } | dict.fromkeys(parts, True)
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+    reached(*[name for name, is_so in said.items() if is_so])
 
     def model():
         root, inner = classes(nnx)["Node"](), classes(nnx)["Branch"]()
@@ -173,8 +174,10 @@ def _container(nnx, form, parts, number):
 @given(
     form=st.sampled_from(list(CONTAINERS)),
     parts=st.lists(st.sampled_from(HELD), max_size=2).map(lambda parts: [*parts, "object"]),
-    changed=st.integers(0, 7), reverse=st.booleans(), written=st.booleans(),
-)  # fmt: skip
+    changed=st.integers(0, 7),
+    reverse=st.booleans(),
+    written=st.booleans(),
+)
 @example(form="list", parts=["array", "object"], changed=3, reverse=False, written=True)
 def test_a_container_of_objects_and_arrays_may_be_carried(
     transforms, nnx, form, parts, changed, reverse, written
@@ -187,8 +190,7 @@ def test_a_container_of_objects_and_arrays_may_be_carried(
     """
     written = written and form != "tuple"
     named = {"changed": changed, "reverse": reverse, "written": written}
-    for name in (form, *parts, *[name for name, is_so in named.items() if is_so]):
-        reached(name)
+    reached(*[name for name, is_so in named.items() if is_so])
 
     made = functools.partial(_container, nnx, form, parts)
 
@@ -238,9 +240,12 @@ MODES: tuple[dict[str, bool], ...] = ({}, {"graph": False}, {"graph_updates": Fa
 @requirement("transformations/equals-jax/scan-of-objects", must_reach=(*INSTEAD, *CONTAINERS))
 @costly
 @given(
-    instead=st.sampled_from(INSTEAD), form=st.sampled_from(list(CONTAINERS)),
-    with_array=st.booleans(), changes=st.booleans(), modes=st.sampled_from(MODES),
-)  # fmt: skip
+    instead=st.sampled_from(INSTEAD),
+    form=st.sampled_from(list(CONTAINERS)),
+    with_array=st.booleans(),
+    changes=st.booleans(),
+    modes=st.sampled_from(MODES),
+)
 def test_another_object_than_the_carried_one_is_refused(
     transforms, nnx, instead, form, with_array, changes, modes
 ):

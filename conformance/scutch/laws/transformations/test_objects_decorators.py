@@ -36,23 +36,34 @@ def _optional(**some):
 
 
 mapped = st.sampled_from(
-    [{"in_axes": (0, 0)}, {"in_axes": (0, 1)}, {"in_axes": (0, -1)},
-     {"in_axes": None, "axis_size": 3}]
-)  # fmt: skip
+    [
+        {"in_axes": (0, 0)},
+        {"in_axes": (0, 1)},
+        {"in_axes": (0, -1)},
+        {"in_axes": None, "axis_size": 3},
+    ]
+)
 slopes = st.sampled_from(
     [{}, {"allow_int": True}, {"holomorphic": True}, {"holomorphic": True, "allow_int": True}]
 )
 FIRST = {
     "vmap": st.builds(
-        operator.or_, mapped,
+        operator.or_,
+        mapped,
         _optional(
-            out_axes=(0, 1), axis_name=("lane",), spmd_axis_name=("data",),
+            out_axes=(0, 1),
+            axis_name=("lane",),
+            spmd_axis_name=("data",),
             transform_metadata=("layers",),
         ),
     ),
     "scan": _optional(
-        in_axes=(0, 1, -1), out_axes=(1, -1), length=(3, 3, 2), reverse=(True, False),
-        unroll=(1, 2, 3), transform_metadata=("layers",),
+        in_axes=(0, 1, -1),
+        out_axes=(1, -1),
+        length=(3, 3, 2),
+        reverse=(True, False),
+        unroll=(1, 2, 3),
+        transform_metadata=("layers",),
     ),
     "grad": st.builds(operator.or_, slopes, _optional(argnums=(1, (1,)), has_aux=(True,))),
     "remat": _optional(prevent_cse=(True, False), policy=POLICIES, static_argnums=(2, (2,))),
@@ -62,12 +73,15 @@ FIRST = {
             [{"static_argnums": 2}, {"static_argnames": "scale"}, {"in_shardings": ("x",)}, {}]
         ),
         _optional(
-            inline=(True,), keep_unused=(True,), donate_argnums=(1,), donate_argnames=("x",),
+            inline=(True,),
+            keep_unused=(True,),
+            donate_argnums=(1,),
+            donate_argnames=("x",),
             out_shardings=("all",),
         ),
     ),
     "shard_map": _optional(axis_names=("data",), check_vma=(True, False), out_specs=("data",)),
-}  # fmt: skip
+}
 """Options of each transformation; `scan` has axes of its sliced input and of its stacked output.
 """
 FIRST["value_and_grad"] = FIRST["grad"]

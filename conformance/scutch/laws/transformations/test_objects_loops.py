@@ -286,9 +286,7 @@ def _stacked(trees, axis):
     return jax.tree.map(lambda *arrays: np.stack(arrays, axis), *trees)
 
 
-sowing = {
-    "axis": st.sampled_from([0, 1, -1]), "inner": st.booleans(), "times": st.integers(1, 4)
-}  # fmt: skip
+sowing = {"axis": st.sampled_from([0, 1, -1]), "inner": st.booleans(), "times": st.integers(1, 4)}
 
 
 @requirement("transformations/equals-jax/vmap-of-objects", must_reach=("inner", "several"))
@@ -297,8 +295,7 @@ def test_what_lanes_sow_is_stacked(transforms, nnx, axis, inner, times):
     """What a mapped function sows in a module whose variables all lanes share is stacked along the
     axis of its type.
     """
-    for name in [*["inner"] * inner, *["several"] * (times > 1)]:
-        reached(name)
+    reached(*["inner"] * inner, *["several"] * (times > 1))
     lanes = [nested_model(nnx, tied=False) for _ in X]
     for lane, x in zip(lanes, X, strict=True):
         _sow(nnx, lane, inner, times, x)
@@ -320,8 +317,7 @@ def test_what_steps_sow_is_stacked(transforms, nnx, carried, reverse, axis, inne
     """What the steps of a loop sow in a module that they share is stacked along the axis of its
     type, whether they carry a number, an object, or both in a container.
     """
-    for name in [carried, *["inner"] * inner, *["several"] * (times > 1)]:
-        reached(name)
+    reached(*["inner"] * inner, *["several"] * (times > 1))
 
     def counter():
         made = classes(nnx)["Node"]()

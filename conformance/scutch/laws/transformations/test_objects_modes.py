@@ -144,9 +144,10 @@ def _in_containers(nnx, root):
     plain = (list, tuple, dict)
     return any(
         not graphs.is_node(nnx, child) and not isinstance(child, plain)
-        for _, value in graphs.walk(nnx, root) if isinstance(value, plain)
+        for _, value in graphs.walk(nnx, root)
+        if isinstance(value, plain)
         for _, child in graphs.children(nnx, value)
-    )  # fmt: skip
+    )
 
 
 def _function(owner, name):
@@ -182,9 +183,11 @@ drawn = object_trees(containers=True, bare=False, variable=vectors, max_objects=
 @costly
 @at_least(20)
 @given(
-    root=drawn, again=st.one_of(st.just(0), st.integers(0, 20)), graph=st.booleans(),
+    root=drawn,
+    again=st.one_of(st.just(0), st.integers(0, 20)),
+    graph=st.booleans(),
     holds_plain=st.sampled_from([False, False, True]),
-)  # fmt: skip
+)
 def test_the_mode_of_a_call_overrides_the_one_around_it(
     transforms, nnx, root, again, holds_plain, graph
 ):
@@ -206,9 +209,12 @@ def test_the_mode_of_a_call_overrides_the_one_around_it(
         one, other = nnx.clone(holder), nnx.clone(holder)
         modes = dict.fromkeys(call.modes, graph)
         results, error = _results(
-            nnx, modes or {"graph": True}, functools.partial(call.made, function, nnx),
-            (one, {}), (other, modes),
-        )  # fmt: skip
+            nnx,
+            modes or {"graph": True},
+            functools.partial(call.made, function, nnx),
+            (one, {}),
+            (other, modes),
+        )
         if not results or (error is not None and not graph and (again or holds_plain)):
             continue
         if error is not None:
@@ -298,9 +304,11 @@ OF_OBJECTS = ("eval_shape", "get_abstract_model")
 @dear
 @at_least(20)
 @given(
-    root=drawn, again=st.integers(0, 20), holds_plain=st.booleans(),
+    root=drawn,
+    again=st.integers(0, 20),
+    holds_plain=st.booleans(),
     chosen=st.lists(st.sampled_from(list(TRACED)), min_size=3, max_size=3, unique=True),
-)  # fmt: skip
+)
 def test_the_modes_of_a_lift_override_those_around_it(
     transforms, nnx, root, again, holds_plain, chosen
 ):

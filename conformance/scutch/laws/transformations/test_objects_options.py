@@ -56,11 +56,12 @@ def _options(kind):
         "remat": {"prevent_cse": st.booleans(), "policy": st.sampled_from(POLICIES)},
         "jit": {"inline": st.booleans(), "keep_unused": st.booleans()},
         "shard_map": {
-            "check_vma": st.booleans(), "axis_names": st.sampled_from(BY_HAND),
+            "check_vma": st.booleans(),
+            "axis_names": st.sampled_from(BY_HAND),
         },
         "remat_scan": {"policy": st.sampled_from(POLICIES)},
         "vmap": {"spmd_axis_name": st.just("data"), "axis_name": st.just("lanes")},
-    }[kind]  # fmt: skip
+    }[kind]
     return st.tuples(st.just(kind), st.fixed_dictionaries({}, optional=some))
 
 
@@ -182,9 +183,12 @@ def _of_arrays(kind, options, axes, step, *, by_name):
 )
 @_with_each
 @given(
-    chosen=chosen, with_object=st.booleans(), axes=st.sampled_from(AXES),
-    by_name=st.booleans(), mode=st.sampled_from([{}, *FLAGS]),
-)  # fmt: skip
+    chosen=chosen,
+    with_object=st.booleans(),
+    axes=st.sampled_from(AXES),
+    by_name=st.booleans(),
+    mode=st.sampled_from([{}, *FLAGS]),
+)
 def test_options_of_lifted_transformations_are_in_the_program(
     transforms, nnx, chosen, with_object, axes, by_name, mode
 ):

@@ -89,8 +89,9 @@ def test_on_plain_arrays_lifted_scan_is_the_one_of_jax(transforms, call):
 @costly
 @given(
     carried=st.sampled_from([Array((2,), "float32"), {"a": Array((2,)), "b": [Array(())]}, ()]),
-    mode=st.sampled_from([{}, *FLAGS]), length=st.integers(1, 3),
-)  # fmt: skip
+    mode=st.sampled_from([{}, *FLAGS]),
+    length=st.integers(1, 3),
+)
 def test_a_loop_may_carry_all_that_it_has(transforms, carried, mode, length):
     """`scan` with `in_axes=Carry` and `out_axes=Carry` is the loop over one argument, in each mode
     that there is.
@@ -217,9 +218,11 @@ def test_a_callable_is_lifted_as_it_is_called_whatever_its_fields_are_called(
 @costly
 @at_least(20)
 @given(
-    kind=st.sampled_from([*OWN, "shard_map"]), form=st.sampled_from(FORMS), fields=fields,
+    kind=st.sampled_from([*OWN, "shard_map"]),
+    form=st.sampled_from(FORMS),
+    fields=fields,
     mode=st.sampled_from(FLAGS),
-)  # fmt: skip
+)
 def test_a_callable_is_lifted_as_it_is_called_in_every_mode(transforms, kind, form, fields, mode):
     """With `graph=False` and `graph_updates=False`, too, an object with `__call__`, or a function
     with attributes, is lifted as JAX lifts it, whatever its fields are called.

@@ -44,9 +44,12 @@ named = st.fixed_dictionaries(
 @costly
 @at_least(15)
 @given(
-    mode=st.sampled_from(FLAGS), bound=st.integers(0, 3), tree=st.booleans(), chosen=named,
+    mode=st.sampled_from(FLAGS),
+    bound=st.integers(0, 3),
+    tree=st.booleans(),
+    chosen=named,
     scales=st.lists(st.integers(1, 2), min_size=1, max_size=3),
-)  # fmt: skip
+)
 def test_on_plain_arrays_jit_partial_is_the_jit_of_jax_of_a_partial(
     transforms, mode, bound, tree, chosen, scales
 ):
@@ -84,11 +87,12 @@ def test_on_plain_arrays_jit_partial_is_the_jit_of_jax_of_a_partial(
     different = difference(ours, theirs, traces=True)
     assert not different, different
     said = {
-        "static": "static_argnames" in chosen, "donated": any(theirs.deleted),
-        "laid out": "out_shardings" in chosen, "bound" if bound else "nothing bound": True,
-    }  # fmt: skip
-    for name in [name for name, is_so in said.items() if is_so]:
-        reached(name)
+        "static": "static_argnames" in chosen,
+        "donated": any(theirs.deleted),
+        "laid out": "out_shardings" in chosen,
+        "bound" if bound else "nothing bound": True,
+    }
+    reached(*[name for name, is_so in said.items() if is_so])
 
 
 TWICE = ("object", "variable", "inner behind outer")
@@ -105,9 +109,10 @@ def test_what_is_bound_twice_is_one(transforms, nnx, way, steps):
         outer, inner = graphs.classes(nnx)["Node"](), graphs.classes(nnx)["Branch"]()
         inner.a, outer.c = nnx.Param(jnp.ones(2)), inner
         return {
-            "object": (inner, inner), "variable": (inner.a, inner.a),
+            "object": (inner, inner),
+            "variable": (inner.a, inner.a),
             "inner behind outer": (outer, inner),
-        }[way]  # fmt: skip
+        }[way]
 
     def step(first, second, x):
         held = [first, first.c] if hasattr(first, "c") else [first, second]
@@ -140,10 +145,13 @@ def _variables(nnx, objects):
 )
 @costly
 @given(
-    pair=bound_objects, others=bound_objects, shared=st.booleans(),
-    steps=st.lists(st.integers(-2, 2), min_size=1, max_size=3), between=st.booleans(),
+    pair=bound_objects,
+    others=bound_objects,
+    shared=st.booleans(),
+    steps=st.lists(st.integers(-2, 2), min_size=1, max_size=3),
+    between=st.booleans(),
     by_name=st.sampled_from([True, False]),
-)  # fmt: skip
+)
 def test_a_cached_partial_does_what_the_call_with_the_objects_does(
     transforms, nnx, pair, others, shared, steps, between, by_name
 ):

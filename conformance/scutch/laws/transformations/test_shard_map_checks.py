@@ -87,9 +87,10 @@ def _bad_call(transforms, nnx, mesh, fault, program, place, axis, kind, order, t
     size = {0: (3, 8), 1: (8, 5)}[axis] if fault == "size" else (8, 8)
     first, leaves = program.arguments[0], graphs.leaves(nnx, program.arguments[0])
     chosen = {
-        path: leaf for path, leaf in leaves.items()
+        path: leaf
+        for path, leaf in leaves.items()
         if place == "object" or (place == "type" and alike(type(leaf).__name__, kind))
-    }  # fmt: skip
+    }
     assume(chosen or place in ("batch", "part"))
     for leaf in chosen.values():
         leaf.set_value(np.ones(size, "int32"))
@@ -210,9 +211,12 @@ def _differing(transforms, nnx, mesh, how, where, **options):
         return value if where == "output" else {"alike": jnp.ones(2), "differing": value}
 
     mapped = transforms.shard_map(
-        work, mesh=mesh, in_specs=(P(), P("data")), out_specs=P(),
+        work,
+        mesh=mesh,
+        in_specs=(P(), P("data")),
+        out_specs=P(),
         **as_named_by(transforms.shard_map, mesh, options),
-    )  # fmt: skip
+    )
     result = mapped(module, SHARDED)
     if where == "variable":
         return module.a.get_value()
@@ -249,9 +253,11 @@ def test_the_refusal_of_a_variable_that_differs_says_which(transforms, nnx, mesh
 )
 @costly
 @given(
-    mesh=lines, program=programs(()), kinds=st.lists(st.sampled_from(KINDS), unique=True),
+    mesh=lines,
+    program=programs(()),
+    kinds=st.lists(st.sampled_from(KINDS), unique=True),
     error=st.sampled_from([None, None, "KeyError", "TypeError"]),
-)  # fmt: skip
+)
 def test_shard_map_refuses_a_variable_that_no_filter_takes(
     transforms, nnx, mesh, program, kinds, error
 ):
