@@ -184,7 +184,7 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
     """`split_rngs` gives the streams that its filter takes keys of the given shape, of which no two
     are equal, for the time of a `with` block or of a call, or until `restore_rngs`; all others give
     the keys that they would have given, and after it each goes on where it was, with keys that were
-    not given before.
+    not given before. The object that holds the streams keeps the attributes that it gets inside.
     """
     assume(len({*seeds.values()}) == len(seeds))
     before = [name for name in before if name in seeds]
@@ -197,6 +197,8 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
 
     def inside(holder):
         streams = holder.inner if nested else holder
+        if nested:
+            holder.visited = True
         for name in seeds:
             if name in taken:
                 given_out.extend(_drawn_in_lanes(nnx, streams[name], lanes, 2))
@@ -219,6 +221,7 @@ def test_streams_are_split_for_the_time_of_a_block(nnx, seeds, before, how, shap
         case _:
             result = nnx.split_rngs(**options)(inside)(holder=holder)
     assert alike(result, "the result")
+    assert not nested or alike(holder.visited, True)
     for name in seeds:
         found, following = next_keys(rngs, [name] * 2), next_keys(alone, [name] * 4)
         if name in taken:

@@ -45,7 +45,7 @@ def _holder(linen, collection, names, inner):
 
 
 def _lifted(linen, form, Module, collection, axis, names):
-    """A module, alone or under a lift that adds an axis, with the name of the axis or without."""
+    """A class of modules, alone or under a lift that adds an axis, which has a name or none."""
     options = {"variable_axes": {collection: axis}, "split_rngs": {"params": True}}
     mapped = {**options, "in_axes": None, "axis_size": 3}
 
@@ -56,19 +56,33 @@ def _lifted(linen, form, Module, collection, axis, names):
 
     match form, names:
         case "alone", _:
-            return Module()
+            return Module
         case "vmap", None:
-            return linen.vmap(Module, **mapped)()
+            return linen.vmap(Module, **mapped)
         case "vmap", _:
             added = {"partitioning_axis_names": {collection: "layers"}}
-            return linen.vmap_with_axes(Module, **mapped, **added)()
+            return linen.vmap_with_axes(Module, **mapped, **added)
         case _, None:
-            return linen.scan(Step, **options, length=3)()
+            return linen.scan(Step, **options, length=3)
     added = {"axis_name": "layers", "axes_collections": (collection,)}
-    return linen.scan_with_axes(Step, **options, length=3, **added)()
+    return linen.scan_with_axes(Step, **options, length=3, **added)
 
 
-@requirement("transformations/fits-rank/lifts-of-linen", must_reach=(*FORMS, "variable", "inner"))
+def _part_of_another(linen, lifted):
+    """A class of modules that lift another one, and call it, in a method of their own."""
+
+    class Outer(linen.Module):
+        @linen.compact
+        def __call__(self, *given):
+            return lifted()(name="part")(*given)
+
+    return Outer
+
+
+@requirement(
+    "transformations/fits-rank/lifts-of-linen",
+    must_reach=(*FORMS, "variable", "inner", "outer"),
+)
 @costly
 @given(
     names=axis_names,
@@ -76,23 +90,30 @@ def _lifted(linen, form, Module, collection, axis, names):
     axis=st.integers(0, 2),
     variable=st.booleans(),
     inner=st.booleans(),
+    outer=st.booleans(),
     seed=st.integers(0, 9),
 )
 def test_names_beside_a_variable_have_one_name_per_axis(
-    linen, names, form, axis, variable, inner, seed
+    linen, names, form, axis, variable, inner, outer, seed
 ):
     """`get_axis_names` gives the names of `param_with_axes` and `variable_with_axes`, as the specs
-    of the variables; a lift with its name among them adds it at the axis of the variables. The
-    variables are those that the module has without names.
+    of the variables; a lift with its name among them adds it at the axis of the variables, also
+    inside a method of another module. The variables are those that the module has without names.
     """
     collection = "moving" if variable else "params"
 
     x = np.ones((1, 2), "float32")
     given = (x, None) if form == "scan" else (x,)
-    named, plain = (
-        _lifted(linen, form, _holder(linen, collection, each, inner), collection, axis, each)
-        for each in (names, None)
-    )
+
+    def module(names):
+        held = _holder(linen, collection, names, inner)
+
+        def lifted():
+            return _lifted(linen, form, held, collection, axis, names)
+
+        return _part_of_another(linen, lifted)() if outer else lifted()()
+
+    named, plain = module(names), module(None)
     variables, expected = (each.init(small_key(seed), *given) for each in (named, plain))
     beside_it = variables[f"{collection}_axes"]
     assert_close({name: variables[name] for name in expected}, expected)

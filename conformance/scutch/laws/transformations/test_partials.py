@@ -233,8 +233,9 @@ def _apart(nnx, arguments, count):
 def test_a_cached_partial_takes_further_objects(transforms, nnx, program_copies, count):
     """`cached_partial` binds any number of first arguments, also arrays and containers of objects.
 
-    Further objects that are passed later change as in the eager call. A new object is returned, and
-    a returned argument is the same object that was passed.
+    Further objects that are passed later change as in the eager call. A new object that is returned
+    twice, and beside its variable, is one object with that variable; a returned argument is the
+    same object that was passed.
     """
     eager, lifted = program_copies
     assume(_apart(nnx, lifted.arguments, count))
@@ -244,7 +245,8 @@ def test_a_cached_partial_takes_further_objects(transforms, nnx, program_copies,
     def function(*arguments):
         new = graphs.classes(nnx)["Branch"]()
         new.a = nnx.Param(arguments[-1][0] + 1)
-        return eager.function(*arguments), new, arguments[count:objects]
+        again = [new, new.a]
+        return eager.function(*arguments), new, again, arguments[count:objects]
 
     call, before = _bound(transforms, lifted, count, function), lifted.nodes()
     for number in range(2):
