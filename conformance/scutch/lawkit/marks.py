@@ -109,12 +109,10 @@ def reached_by(inputs: Mapping[str, object]) -> None:
     Args:
       inputs: By the names of the parameters of the law.
     """
-    for name, value in inputs.items():
-        if isinstance(value, bool):
-            reached(name if value else f"not {name}")
-        for word in value if isinstance(value, tuple | list | frozenset) else (value,):
-            if isinstance(word, str):
-                reached(word)
+    flags = {name: value for name, value in inputs.items() if isinstance(value, bool)}
+    reached(*[name if value else f"not {name}" for name, value in flags.items()])
+    several = [v if isinstance(v, tuple | list | frozenset) else (v,) for v in inputs.values()]
+    reached(*[word for words in several for word in words if isinstance(word, str)])
 
 
 @contextmanager

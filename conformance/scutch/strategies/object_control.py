@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scutch.engine.carriers.objects import ObjectCall, Transformation
 from scutch.engine.lifts import OBJECTS
 from scutch.inputs.described_objects import Ref
-from scutch.inputs.programs import VARIABLE_CHANGES
+from scutch.inputs.programs import RESULTS, VARIABLE_CHANGES
 from scutch.strategies.moded_calls import FLAGS, of_parameters, unshared_programs
 from scutch.strategies.object_calls import GRAPHS, rewritten
 from scutch.strategies.programs import programs
@@ -51,7 +51,9 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
     if modes:
         program = draw(unshared_programs(VARIABLE_CHANGES, ("value",)))
     else:
-        program = draw(programs(VARIABLE_CHANGES, graphs=GRAPHS, results=("value",)))
+        returns_objects = kind in ("cond", "switch") and outer in ("", "jit")
+        results = RESULTS if returns_objects else ("value",)
+        program = draw(programs(VARIABLE_CHANGES, graphs=GRAPHS, results=results))
     inside = "" if modes or outer not in ("", "jit") else draw(st.sampled_from(_INSIDE[kind]))
     with_gradient = "grad" in (outer, inside)
     arguments = draw(st.sampled_from(_OF_OBJECTS)) if with_gradient else program.arguments

@@ -335,7 +335,6 @@ def test_reseeded_streams_start_anew(nnx, seeds, new, draws, shared, how, abstra
     next_keys(alone, [name for name in draws[0] if name in seeds])
     given_seeds = {n: jax.random.key(s) for n, s in new.items()} if how == "key" else new
     if abstract:
-        reached("abstract")
         one = _without_keys(nnx, one)
     for rngs in (one, other):
         nnx.reseed(nnx.Dict(a=rngs, b=rngs) if shared else rngs, **given_seeds)

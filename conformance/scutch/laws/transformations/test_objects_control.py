@@ -36,7 +36,7 @@ def _agrees(call, transforms, *, only_in_modes=False):
     must_reach=("cond", "switch", "returned", "refused"),
 )
 @costly
-@at_least(24)
+@at_least(40)
 @given(call=controlled_calls("cond", "switch"))
 def test_branches_of_objects_are_those_of_jax(transforms, call):
     """Lifted `cond` and `switch` give the outputs, values and refusals of JAX's own of pure
