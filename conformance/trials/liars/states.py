@@ -213,6 +213,42 @@ class SubtractsWholeParts:
         return Shallow(nnx.from_flat_state(flat))
 
 
+@_registered
+class Earlier(nnx.State):
+    """A state that keeps its own leaf where it is joined with another that has one."""
+
+    def __or__(self, other):
+        return nnx.merge_state(other, self)
+
+
+@of_objects
+class JoinsEarlier:
+    """Breaks OBJ-4a: `one | other` has the leaf of the first state where both have one."""
+
+    State = Earlier
+
+
+@_registered
+class Forgetful(nnx.State):
+    """A state whose own methods leave the last leaf out."""
+
+    def flat_state(self):
+        return [*nnx.to_flat_state(self)][:-1]
+
+    def to_pure_dict(self):
+        return nnx.to_pure_dict(nnx.from_flat_state(self.flat_state()))
+
+
+@of_objects
+class FlattensInPart:
+    """Breaks OBJ-4c and OBJ-4d: the methods of a state leave its last leaf out."""
+
+    State = Forgetful
+
+    def from_flat_state(flat):
+        return Forgetful(nnx.from_flat_state(flat))
+
+
 @of_objects
 class LastStateWins:
     """Breaks OBJ-4j: of states whose leaves are in each other's way, the last one stays."""

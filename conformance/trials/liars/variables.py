@@ -234,6 +234,35 @@ class BroadcastsDifferentKeys:
 
 
 @of_objects
+class HoldsEveryName:
+    """Breaks OBJ-6d: a name that has no stream is said to be in streams with a default one."""
+
+    class Rngs(nnx.Rngs):
+        def __contains__(self, name):
+            return super().__contains__(name) or super().__contains__("default")
+
+
+@of_objects
+class SplitsCopiesAlike:
+    """Breaks OBJ-6f: without updates of graphs, `split_rngs` gives each lane the same key."""
+
+    def split_rngs(*node, splits, only=..., graph_updates=None):
+        if graph_updates is None:
+            return nnx.split_rngs(*node, splits=splits, only=only)
+        return nnx.with_rngs(*node, broadcast={only: splits})
+
+
+@of_objects
+class ForksNoCopies:
+    """Breaks OBJ-6f: without updates of graphs, `fork_rngs` gives the streams as they are."""
+
+    def fork_rngs(*node, split=None, graph_updates=None):
+        if graph_updates is None:
+            return nnx.fork_rngs(*node, split=split)
+        return node[0] if node else lambda function: function
+
+
+@of_objects
 class LastFilterSplits:
     """Breaks OBJ-6f: of several filters that take a stream the last says how it is split."""
 

@@ -5,6 +5,7 @@ The oracles are a second set of streams with the same seeds, and the functions o
 """
 
 import copy
+import operator
 
 import jax
 import numpy as np
@@ -82,10 +83,12 @@ def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has, nam
 
     Without a default stream, it is an error that shows the name. A name with two underscores on
     either side raises `AttributeError`, because Python, NumPy and JAX look up such names to
-    classify a value.
+    classify a value. `in` knows the names of streams.
     """
-    rngs = nnx.Rngs(**{"default" if has else "params": seed})
-    reached("default" if has else "none")
+    own = "default" if has else "params"
+    rngs = nnx.Rngs(**{own: seed})
+    assert alike([operator.contains(rngs, each) for each in (own, name)], [True, False])
+    reached(own if has else "none")
     if special:
         reached("special")
         error = raised(lambda: getattr(rngs, f"__{name}__"))
