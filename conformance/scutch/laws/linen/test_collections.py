@@ -83,8 +83,9 @@ def test_values_that_a_handle_is_given_come_back(
     linen, logical, placed, named, on_mesh, part, steps
 ):
     """Values that a module gives the handle of a variable, which it has with logical names or
-    without, are read from the handle, and come back from `apply` for the next call. Under a mesh
-    and rules a variable with names lies where `with_logical_constraint` puts it.
+    without, are read from the handle, and come back from `apply` for the next call. The handle says
+    whether it may be given any. Under a mesh and rules a variable with names lies where
+    `with_logical_constraint` puts it.
     """
     reached("named" if named else "nameless")
     reached("mesh" if on_mesh else "no mesh")
@@ -101,7 +102,8 @@ def test_values_that_a_handle_is_given_come_back(
                 )
             else:
                 total = self.variable("sums", "total", lambda: start)
-            total.value = total.value * 2 + x
+            if total.is_mutable():
+                total.value = total.value * 2 + x
             return total.value
 
     class Holder(linen.Module):
@@ -124,6 +126,7 @@ def test_values_that_a_handle_is_given_come_back(
                 assert_close(array, expected, **CALLS)
                 if named and on_mesh:
                     assert has_sharding(array, lies.sharding)
+        assert_close(module.apply(variables, 1.0), expected, **CALLS)
 
 
 @requirement("linen/collections/immutable-collection-refuses-writes")
