@@ -83,9 +83,8 @@ def test_values_that_a_handle_is_given_come_back(
     linen, logical, placed, named, on_mesh, part, steps
 ):
     """Values that a module gives the handle of a variable, which it has with logical names or
-    without, are read from the handle, and come back from `apply` for the next call. The handle says
-    whether it may be given any. Under a mesh and rules a variable with names lies where
-    `with_logical_constraint` puts it.
+    without, are read from the handle, and come back from `apply` for the next call. Under a mesh
+    and rules a variable with names lies where `with_logical_constraint` puts it.
     """
     reached("named" if named else "nameless")
     reached("mesh" if on_mesh else "no mesh")
@@ -102,8 +101,7 @@ def test_values_that_a_handle_is_given_come_back(
                 )
             else:
                 total = self.variable("sums", "total", lambda: start)
-            if total.is_mutable():
-                total.value = total.value * 2 + x
+            total.value = total.value * 2 + x
             return total.value
 
     class Holder(linen.Module):
@@ -126,7 +124,6 @@ def test_values_that_a_handle_is_given_come_back(
                 assert_close(array, expected, **CALLS)
                 if named and on_mesh:
                     assert has_sharding(array, lies.sharding)
-        assert_close(module.apply(variables, 1.0), expected, **CALLS)
 
 
 @requirement("linen/collections/immutable-collection-refuses-writes")
@@ -135,8 +132,13 @@ def test_values_that_a_handle_is_given_come_back(
     mutable=st.sampled_from([False, ["others"], "params"]),
 )  # fmt: skip
 def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, name, mutable):
-    """Writing a variable of a collection that is not mutable raises an error."""
-    refused(_writing(linen, collection, name, mutable))
+    """Writing a variable of a collection that is not mutable raises an error. The handle of the
+    variable says whether it can be written.
+    """
+    told = []
+    refused(_writing(linen, collection, name, mutable, told))
+    _writing(linen, collection, name, [collection], told)()
+    assert alike(told, [False, True]), f"is_mutable, before and after: {told}"
 
 
 @requirement(
@@ -193,16 +195,19 @@ def test_the_refusal_of_a_missing_variable_names_it(linen, collection, name, mut
 )  # fmt: skip
 def test_the_refusal_to_write_names_the_variable(linen, collection, name, mutable):
     """The error for writing an immutable variable shows its collection and its name."""
-    refused(_writing(linen, collection, name, mutable), naming=(collection, name))
+    refused(_writing(linen, collection, name, mutable, []), naming=(collection, name))
 
 
-def _writing(linen, collection, name, mutable):
-    """A call of a module that writes a variable of a collection, with `mutable` as given."""
+def _writing(linen, collection, name, mutable, told):
+    """A call of a module that writes a variable of a collection, with `mutable` as given, after
+    adding to `told` whether the handle says that it can.
+    """
 
     class Writes(linen.Module):
         @linen.compact
         def __call__(self, x):
             held = self.variable(collection, name, jnp.zeros, ())
+            told.append(held.is_mutable())
             held.value = held.value + 1
             return x
 
