@@ -227,26 +227,44 @@ class JoinsEarlier:
 
     State = Earlier
 
+    def from_flat_state(flat):
+        return Earlier(nnx.from_flat_state(flat))
+
 
 @_registered
 class Forgetful(nnx.State):
-    """A state whose own methods leave the last leaf out."""
+    """A state whose method `flat_state` leaves the last leaf out."""
 
     def flat_state(self):
         return [*nnx.to_flat_state(self)][:-1]
 
-    def to_pure_dict(self):
-        return nnx.to_pure_dict(nnx.from_flat_state(self.flat_state()))
-
 
 @of_objects
 class FlattensInPart:
-    """Breaks OBJ-4c and OBJ-4d: the methods of a state leave its last leaf out."""
+    """Breaks OBJ-4c: the method `flat_state` leaves the last leaf of a state out."""
 
     State = Forgetful
 
     def from_flat_state(flat):
         return Forgetful(nnx.from_flat_state(flat))
+
+
+@_registered
+class Impure(nnx.State):
+    """A state whose method `to_pure_dict` leaves variables in the dictionary."""
+
+    def to_pure_dict(self):
+        return nnx.to_pure_dict(self, lambda leaf: leaf)
+
+
+@of_objects
+class PureWithVariables:
+    """Breaks OBJ-4d: the method `to_pure_dict` leaves variables in the dictionary."""
+
+    State = Impure
+
+    def from_flat_state(flat):
+        return Impure(nnx.from_flat_state(flat))
 
 
 @of_objects

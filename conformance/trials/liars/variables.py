@@ -179,7 +179,7 @@ class CountsStreams:
         def __init__(self, *args, **rngs):
             super().__init__(*args, **rngs)
             for _, stream in self.items():
-                stream() if len(self) > 1 else None
+                stream() if len(self) > 1 and stream.key.shape == () else None
 
 
 @of_objects
@@ -247,7 +247,7 @@ class SplitsCopiesAlike:
     """Breaks OBJ-6f: without updates of graphs, `split_rngs` gives each lane the same key."""
 
     def split_rngs(*node, splits, only=..., graph_updates=None):
-        if graph_updates is None:
+        if graph_updates is not False:
             return nnx.split_rngs(*node, splits=splits, only=only)
         return nnx.with_rngs(*node, broadcast={only: splits})
 
@@ -256,9 +256,9 @@ class SplitsCopiesAlike:
 class ForksNoCopies:
     """Breaks OBJ-6f: without updates of graphs, `fork_rngs` gives the streams as they are."""
 
-    def fork_rngs(*node, split=None, graph_updates=None):
-        if graph_updates is None:
-            return nnx.fork_rngs(*node, split=split)
+    def fork_rngs(*node, split=None, graph_updates=None, **modes):
+        if graph_updates is not False:
+            return nnx.fork_rngs(*node, split=split, graph_updates=graph_updates, **modes)
         return node[0] if node else lambda function: function
 
 
