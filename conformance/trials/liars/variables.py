@@ -246,7 +246,7 @@ class HoldsEveryName:
 class SplitsCopiesAlike:
     """Breaks OBJ-6f: without updates of graphs, `split_rngs` gives each lane the same key."""
 
-    def split_rngs(*node, splits, only=..., graph_updates=None):
+    def split_rngs(*node, splits, only=..., graph_updates=None, **options):
         if graph_updates is not False:
             return nnx.split_rngs(*node, splits=splits, only=only)
         return nnx.with_rngs(*node, broadcast={only: splits})
@@ -330,17 +330,21 @@ class InitializesWithAKeyOfLater:
 
 @of_objects
 class SplitsAllStreams:
-    """Breaks OBJ-6j: `split_rngs` passes its filter over."""
+    """Breaks OBJ-6j: in a block, `split_rngs` passes its filter over."""
 
-    def split_rngs(*node, splits, only=...):
-        return nnx.split_rngs(*node, splits=splits)
+    def split_rngs(*node, splits, only=..., graph_updates=None, **options):
+        if graph_updates is False:
+            options |= {"only": only, "graph_updates": False}
+        return nnx.split_rngs(*node, splits=splits, **options)
 
 
 @of_objects
 class ForksNothing:
     """Breaks OBJ-6k: in a block the streams give the keys that they give outside of it."""
 
-    def fork_rngs(node, **options):
+    def fork_rngs(*node, graph_updates=None, **options):
+        if graph_updates is False:
+            return nnx.fork_rngs(*node, graph_updates=False, **options)
         return contextlib.nullcontext()
 
 

@@ -14,6 +14,7 @@ from scutch.lawkit.domain import assume, import_or_leave, not_available
 from scutch.lawkit.equality import alike, assert_close, holds
 from scutch.lawkit.marks import costly, options, reached, requirement
 from scutch.lawkit.tolerances import CALLS
+from scutch.laws.objects.streams import copying_call
 
 numbers = st.lists(st.sampled_from([-1.0, 0.5, 2.0]), max_size=3)
 
@@ -216,20 +217,6 @@ CHANGES = ("split", "fork", "broadcast")
 HOW = ("function", "decorator", "method", "own function", "own decorator")
 
 
-def _copying(nnx, change, shape, filters):
-    """The function that changes copies of streams alone, and its options.
-
-    Args:
-      nnx: The namespace of objects.
-      change: `split` or `fork`.
-      shape: The shape of the array of keys that `split` gives a stream.
-      filters: A filter of the streams that change.
-    """
-    if change == "fork":
-        return nnx.fork_rngs, {"split": {filters: None}, "graph_updates": False}
-    return nnx.split_rngs, {"splits": shape, "only": filters, "graph_updates": False}
-
-
 def _key_data(stream):
     return np.asarray(jax.random.key_data(stream.key.get_value()))
 
@@ -265,7 +252,7 @@ def test_a_copy_with_other_streams_leaves_the_streams(
     with_rngs = nnx.with_rngs
     changes = {change: asked, "graph_updates": False, **({"only": "params"} if some else {})}
     if own:
-        with_rngs, changes = _copying(nnx, change, shape, wanted)
+        with_rngs, changes = copying_call(nnx, change, shape, wanted)
 
     def keys_of(copy):
         return _key_data(copy.params), _key_data(copy.dropout)

@@ -311,28 +311,23 @@ def test_name_and_docstring_are_kept_in_every_mode(transforms, mode, texts):
     assert alike({name: getattr(made, name) for name in NAMED}, texts)
 
 
-WAYS = ("of the object", "of the class", "by name")
-
-
 @requirement(
-    "transformations/options/jit-of-objects[methods]",
-    must_reach=(*WAYS, "graph", "graph_updates", "partial"),
+    "transformations/options/jit-of-objects[methods]", must_reach=("graph", "graph_updates")
 )
 @options("transforms.jit.graph", "transforms.jit.graph_updates")
 @costly
 @given(
-    mode=st.sampled_from(MODED), way=st.sampled_from(WAYS), scale=st.integers(1, 3),
-    steps=st.lists(st.integers(1, 3), min_size=1, max_size=2),
+    mode=st.sampled_from(MODED), scale=st.integers(1, 3),
+    steps=st.tuples(*[st.integers(1, 9)] * 3),
 )  # fmt: skip
-def test_a_method_jitted_in_a_mode_is_a_method(transforms, nnx, mode, way, scale, steps):
+def test_a_method_jitted_in_a_mode_is_a_method(transforms, nnx, mode, scale, steps):
     """A method that its class has jitted in a mode, or as a partial application, gets the object
-    that it is read from, as with `jax.jit`, and changes the variable of this object, or that of the
-    partial application, alone.
+    that it is read from, as with `jax.jit`, or that it is given. The call changes the variable of
+    this object, or that of the partial application, alone.
     """
     if mode is None and not hasattr(transforms, "jit_partial"):
         not_available("there is no jit_partial")
     reached("partial" if mode is None else next(iter(mode)))
-    reached(way)
     shared = nnx.Param(jnp.asarray(0))
 
     def add(total, owner, by):
@@ -355,16 +350,9 @@ def test_a_method_jitted_in_a_mode_is_a_method(transforms, nnx, mode, way, scale
 
     owner, other = Owner(scale), Owner(scale)
     changed = shared if mode is None else owner.total
-    for number, each in enumerate(steps):
-        by = jnp.asarray(each)
-        match way:
-            case "of the object":
-                found = owner.step(by)
-            case "of the class":
-                found = Owner.step(owner, by)
-            case _:
-                found = owner.step(by=by)
-        total = sum(steps[: number + 1])
+    ways = (owner.step, functools.partial(Owner.step, owner), lambda by: owner.step(by=by))
+    for number, way in enumerate(ways):
+        found, total = way(jnp.asarray(steps[number])), sum(steps[: number + 1])
         assert alike((int(found), int(changed.get_value())), (total * scale, total))
     left_alone = [] if mode is None else [int(each.get_value()) for each in (shared, other.total)]
     assert not any(left_alone), f"another variable is changed: {left_alone}"

@@ -35,10 +35,14 @@ from scutch.strategies.models import PLAIN, layers, lifts
 @given(
     kind=st.sampled_from(LIFTS), axis=st.sampled_from([0, 1, -1, 2]),
     out=st.sampled_from([0, 1, -1]), shared=st.booleans(), checked=st.booleans(),
+    backwards=st.booleans(),
 )  # fmt: skip
-def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out, shared, checked):
+def test_inputs_and_outputs_lie_along_the_axes_asked_for(
+    linen, kind, axis, out, shared, checked, backwards
+):
     """`scan` and `vmap` take their inputs along `in_axes` and stack their outputs along `out_axes`;
-    a broadcast input is the same in every run. So it is if `scan` need not check what is constant.
+    a broadcast input is the same in every run. So it is if `scan` need not check what is constant,
+    and if it runs backwards.
     """
     reached(kind)
 
@@ -47,7 +51,7 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
         def __call__(self, carry, x, y):
             scale = self.param("scale", linen.initializers.ones, ())
             result = scale * (x + 2 * y)
-            return (carry + x.sum(), result) if kind == "scan" else result + carry
+            return (carry + x.sum(), result + carry) if kind == "scan" else result + carry
 
     options = {"variable_axes": {"params": 0}, "split_rngs": {"params": True}, "out_axes": out}
     xs = np.arange(3 * 2 * 4.0, dtype="float32").reshape(3, 2, 4)
@@ -58,7 +62,7 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
         in_axes = (axis, linen.broadcast if shared else 0)
         if not checked:
             options["check_constancy_invariants"] = False
-        module = linen.scan(Body, in_axes=in_axes, length=3, **options)()
+        module = linen.scan(Body, in_axes=in_axes, length=3, reverse=backwards, **options)()
         carry, found = module.apply(scale, np.float32(0), xs, ys)
         assert near(carry, xs.sum(), **CALLS)
     else:
@@ -66,6 +70,10 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
         module = linen.vmap(Body, in_axes=in_axes, **options)()
         found = module.apply(scale, np.float32(0), xs, ys)
     each = [(n + 1) * (np.take(xs, n, axis) + 2 * (ys if shared else ys[n])) for n in range(3)]
+    if kind == "scan":
+        before = range(3)[::-1] if backwards else range(3)
+        for place, n in enumerate(before):
+            each[n] = each[n] + sum(np.take(xs, m, axis).sum() for m in before[:place])
     assert near(found, np.stack(each, out), **CALLS)
 
 

@@ -175,7 +175,8 @@ def test_a_prefix_of_objects_says_how_they_are_mapped(
         return results
 
     def chosen(path, leaf):
-        return axis if alike(path[-1], "a") else None
+        """The axis of a variable by its path, which begins with the number of its object."""
+        return axis if alike([*path[1:]], ["inner", "a"] if nested else ["a"]) else None
 
     objects = (made(0), made(10))
     axes = chosen if by_path else {nnx.Param: axis, ...: None}
