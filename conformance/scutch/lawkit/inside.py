@@ -39,9 +39,11 @@ def _run(linen: Any, kind: str, body: Any, x: Any, seen: dict[str, Any], *, writ
         return linen.map_variables(body, "params", **seen)(name="part")(x)
     if kind in CLASSES:
         return getattr(linen, kind)(body, **seen)(name="part")(x)
-    # Filters of several types stand side by side; one names a stream that does not exist.
-    beside = {"absent": True} if isinstance(streams, str | linen.DenyList) else {}
-    shared = {"split_rngs": {streams: False, **beside}}
+    # Filters of several types stand side by side; two of them name streams that do not exist.
+    names = (
+        ("absent", streams, "missing") if isinstance(streams, str | linen.DenyList) else (streams,)
+    )
+    shared = {"split_rngs": {name: name is not streams for name in names}}
     if alike(kind, "vmap"):
         return linen.vmap(body, variable_axes={collections: None}, **shared)(name="part")(x)
     part = body(name="part")

@@ -242,3 +242,11 @@ class ChangesBackwards:
     """Breaks transformations/equals-jax/custom-vjp-of-objects: under `grad` changes are lost."""
 
     custom_vjp = _custom(lambda fwd, bwd: (lambda *given: fwd(*nnx.clone(given)), bwd))
+
+
+@lifted
+class ChangesNothingAlone:
+    """Breaks transformations/equals-jax/custom-vjp-of-objects: without `grad` changes are lost."""
+
+    def custom_vjp(fun, **options):
+        return nnx.custom_vjp(lambda *given: fun(*nnx.clone(given)), **options)

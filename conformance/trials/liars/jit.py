@@ -287,6 +287,18 @@ class IsNoMethod:
         return functools.update_wrapper(functools.partial(nnx.jit(fun, **options)), fun)
 
 
+@lifted
+class IsNoMethodInAMode:
+    """Breaks JIT-7b: read from an object, a function jitted in a mode is not bound to it."""
+
+    def jit(fun=None, **options):
+        if fun is None:
+            return lambda function: IsNoMethodInAMode.jit(function, **options)
+        if not {"graph", "graph_updates"} & options.keys():
+            return nnx.jit(fun, **options)
+        return functools.update_wrapper(functools.partial(nnx.jit(fun, **options)), fun)
+
+
 # ---------------------------------------------------------------- failure, names, filters
 
 

@@ -454,6 +454,32 @@ class DrawsOnce:
 
 
 @of_linen
+class StacksInFrontUnchecked:
+    """Breaks LIN-4d: without a check, `scan` stacks its outputs along the first axis."""
+
+    def scan(target, *, check_constancy_invariants=True, **options):
+        if not check_constancy_invariants:
+            options["out_axes"] = 0
+        return linen.scan(target, **options)
+
+
+@of_linen
+class FoldsOnce:
+    """Breaks LIN-9o: each call of a part under `fold_rngs` gets the keys of the first one."""
+
+    def fold_rngs(target, **options):
+        return DrawsOnce.remat(target) if isinstance(target, type) else linen.fold_rngs(target)
+
+
+@of_linen
+class NamesAndDoubles:
+    """Breaks LIN-4f: a method under `named_call` returns twice its output."""
+
+    def named_call(method):
+        return lambda self, *args: jax.tree.map(lambda x: 2 * x, method(self, *args))
+
+
+@of_linen
 class MapsGatheredArrays:
     """Breaks LIN-9p: the output of `vmap` is replicated, however its input was sharded."""
 

@@ -316,6 +316,14 @@ class MakesUpKeys:
 
 
 @of_modules
+class KnowsTheStreamsOfAll:
+    """Breaks LIN-8e: a module says that a stream was passed if `params` was."""
+
+    def has_rng(self, name):
+        return honest.has_rng(self, name) or honest.has_rng(self, "params")
+
+
+@of_modules
 class DrawsUnnamed:
     """Breaks LIN-8k: the error for a stream without a key does not say which."""
 

@@ -248,6 +248,14 @@ class KeepsNothingUnusedWithoutUpdates:
 
 
 @lifted
+class LastFilterMaps:
+    """Breaks JIT-12h: in a prefix, the last filter that takes a variable chooses its axis."""
+
+    def prefix(node, axes, **options):
+        return nnx.prefix(node, axes if callable(axes) else dict(reversed(axes.items())), **options)
+
+
+@lifted
 class LoopsOverCopiesWithoutGraph:
     """Breaks JIT-12h: with `graph=False`, changes that steps make to objects are lost."""
 

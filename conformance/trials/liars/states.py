@@ -213,6 +213,60 @@ class SubtractsWholeParts:
         return Shallow(nnx.from_flat_state(flat))
 
 
+@_registered
+class Earlier(nnx.State):
+    """A state that keeps its own leaf where it is joined with another that has one."""
+
+    def __or__(self, other):
+        return nnx.merge_state(other, self)
+
+
+@of_objects
+class JoinsEarlier:
+    """Breaks OBJ-4a: `one | other` has the leaf of the first state where both have one."""
+
+    State = Earlier
+
+    def from_flat_state(flat):
+        return Earlier(nnx.from_flat_state(flat))
+
+
+@_registered
+class Forgetful(nnx.State):
+    """A state whose method `flat_state` leaves the last leaf out."""
+
+    def flat_state(self):
+        return [*nnx.to_flat_state(self)][:-1]
+
+
+@of_objects
+class FlattensInPart:
+    """Breaks OBJ-4c: the method `flat_state` leaves the last leaf of a state out."""
+
+    State = Forgetful
+
+    def from_flat_state(flat):
+        return Forgetful(nnx.from_flat_state(flat))
+
+
+@_registered
+class Impure(nnx.State):
+    """A state whose method `to_pure_dict` leaves variables in the dictionary."""
+
+    def to_pure_dict(self):
+        return nnx.to_pure_dict(self, lambda leaf: leaf)
+
+
+@of_objects
+class PureWithVariables:
+    """Breaks OBJ-4d: the method `to_pure_dict` leaves variables in the dictionary."""
+
+    State = Impure
+
+    def from_flat_state(flat):
+        return Impure(nnx.from_flat_state(flat))
+
+
 @of_objects
 class LastStateWins:
     """Breaks OBJ-4j: of states whose leaves are in each other's way, the last one stays."""

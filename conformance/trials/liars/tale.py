@@ -42,7 +42,7 @@ HONEST = {
 
 OPTIONAL = frozenset(
     "jit_partial eval_shape transform_metadata iter_module_children iter_modules recursive_map "
-    "with_attributes with_rngs view".split()
+    "with_attributes with_rngs view fork_rngs fold_rngs named_call prefix".split()
 )
 """Names that laws ask for where an implementation has them, beside the standard's."""
 

@@ -179,7 +179,7 @@ class CountsStreams:
         def __init__(self, *args, **rngs):
             super().__init__(*args, **rngs)
             for _, stream in self.items():
-                stream() if len(self) > 1 else None
+                stream() if len(self) > 1 and stream.key.shape == () else None
 
 
 @of_objects
@@ -231,6 +231,35 @@ class BroadcastsDifferentKeys:
 
     def with_rngs(*node, broadcast=None, split=None, **options):
         return nnx.with_rngs(*node, split=broadcast or split, **options)
+
+
+@of_objects
+class HoldsEveryName:
+    """Breaks OBJ-6d: a name that has no stream is said to be in streams with a default one."""
+
+    class Rngs(nnx.Rngs):
+        def __contains__(self, name):
+            return super().__contains__(name) or super().__contains__("default")
+
+
+@of_objects
+class SplitsCopiesAlike:
+    """Breaks OBJ-6f: without updates of graphs, `split_rngs` gives each lane the same key."""
+
+    def split_rngs(*node, splits, only=..., graph_updates=None, **options):
+        if graph_updates is not False:
+            return nnx.split_rngs(*node, splits=splits, only=only)
+        return nnx.with_rngs(*node, broadcast={only: splits})
+
+
+@of_objects
+class ForksNoCopies:
+    """Breaks OBJ-6f: without updates of graphs, `fork_rngs` gives the streams as they are."""
+
+    def fork_rngs(*node, split=None, graph_updates=None, **modes):
+        if graph_updates is not False:
+            return nnx.fork_rngs(*node, split=split, graph_updates=graph_updates, **modes)
+        return node[0] if node else lambda function: function
 
 
 @of_objects
@@ -301,17 +330,21 @@ class InitializesWithAKeyOfLater:
 
 @of_objects
 class SplitsAllStreams:
-    """Breaks OBJ-6j: `split_rngs` passes its filter over."""
+    """Breaks OBJ-6j: in a block, `split_rngs` passes its filter over."""
 
-    def split_rngs(*node, splits, only=...):
-        return nnx.split_rngs(*node, splits=splits)
+    def split_rngs(*node, splits, only=..., graph_updates=None, **options):
+        if graph_updates is False:
+            options |= {"only": only, "graph_updates": False}
+        return nnx.split_rngs(*node, splits=splits, **options)
 
 
 @of_objects
 class ForksNothing:
     """Breaks OBJ-6k: in a block the streams give the keys that they give outside of it."""
 
-    def fork_rngs(node, **options):
+    def fork_rngs(*node, graph_updates=None, **options):
+        if graph_updates is False:
+            return nnx.fork_rngs(*node, graph_updates=False, **options)
         return contextlib.nullcontext()
 
 

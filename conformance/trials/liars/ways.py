@@ -56,6 +56,15 @@ class PassesKeywordsOver:
 
 
 @of_objects
+class MultipliesInPlace:
+    """Breaks OBJ-11h: `v @= x` makes `v` an array."""
+
+    class Param(nnx.Param):
+        def __imatmul__(self, other):
+            return self.get_value() @ other
+
+
+@of_objects
 class NotesThatAllWereSet:
     """Breaks OBJ-11j: a variable whose metadata were all set by a mapping has one more."""
 

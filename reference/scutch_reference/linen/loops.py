@@ -331,6 +331,7 @@ def scan(
     unroll: int = 1,
     metadata_params: Mapping[Any, Any] = NOTHING,
     methods: Names | None = None,
+    check_constancy_invariants: bool = True,
 ) -> F:
     """Call a module step by step, as `jax.lax.scan` calls a function: layers in a loop (LIN-4a).
 
@@ -351,6 +352,7 @@ def scan(
       metadata_params: The parameters for the boxes' `add_axis` and `remove_axis`: the axis name
         under `PARTITION_NAME` (LIN-2).
       methods: The methods to lift; `__call__` by default.
+      check_constancy_invariants: Accepted and not needed: nothing is traced for a check alone.
 
     Returns:
       A subclass of the target, named `Scan...`, or a function, with the same parameters; its

@@ -304,7 +304,7 @@ class State(dict[K, V]):
     flat_state = to_flat_state
     to_pure_dict = to_pure_dict
     replace_by_pure_dict = replace_by_pure_dict
-    from_flat_path = staticmethod(from_flat_state)
+    from_flat_path = classmethod(lambda cls, flat: cls(from_flat_state(flat)))
     raw_mapping = property(lambda self: to_pure_dict(self, lambda leaf: leaf))
 
     def __sub__(self, other: Nested) -> "State[Any, Any]":

@@ -131,8 +131,13 @@ def test_values_that_a_handle_is_given_come_back(
     mutable=st.sampled_from([False, ["others"], "params"]),
 )
 def test_a_collection_that_is_not_mutable_cannot_be_written(linen, collection, name, mutable):
-    """Writing a variable of a collection that is not mutable raises an error."""
-    refused(_writing(linen, collection, name, mutable))
+    """Writing a variable of a collection that is not mutable raises an error. The handle of the
+    variable says whether it can be written.
+    """
+    told = []
+    refused(_writing(linen, collection, name, mutable, told))
+    _writing(linen, collection, name, [collection], told)()
+    assert alike(told, [False, True]), f"is_mutable, before and after: {told}"
 
 
 @requirement(
@@ -194,16 +199,19 @@ def test_the_refusal_of_a_missing_variable_names_it(linen, collection, name, mut
 )
 def test_the_refusal_to_write_names_the_variable(linen, collection, name, mutable):
     """The error for writing an immutable variable shows its collection and its name."""
-    refused(_writing(linen, collection, name, mutable), naming=(collection, name))
+    refused(_writing(linen, collection, name, mutable, []), naming=(collection, name))
 
 
-def _writing(linen, collection, name, mutable):
-    """A call of a module that writes a variable of a collection, with `mutable` as given."""
+def _writing(linen, collection, name, mutable, told):
+    """A call of a module that writes a variable of a collection, with `mutable` as given, after
+    adding to `told` whether the handle says that it can.
+    """
 
     class Writes(linen.Module):
         @linen.compact
         def __call__(self, x):
             held = self.variable(collection, name, jnp.zeros, ())
+            told.append(held.is_mutable())
             held.value = held.value + 1
             return x
 

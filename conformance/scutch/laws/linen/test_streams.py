@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
+from scutch.lawkit.equality import alike
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import at_least, costly, dear, reached, refused, requirement
 from scutch.lawkit.placement import assert_placed
@@ -150,6 +151,59 @@ def _drawing(linen, stream, others):
 
     rngs = {"other": small_key(0)} if others else {}
     return lambda: Draws().apply({}, np.ones(2), rngs=rngs)
+
+
+STREAMS = ("params", "dropout", "noise")
+
+
+@requirement(
+    "linen/streams/missing-stream-is-refused", must_reach=("drawn", "refused", "jit", "remat")
+)
+@costly
+@given(
+    passed=st.lists(st.sampled_from(STREAMS), max_size=2, unique=True),
+    stream=st.sampled_from(STREAMS),
+    lifts=st.lists(st.sampled_from(["none", "jit", "remat"]), min_size=1, max_size=3),
+)
+def test_a_module_knows_the_streams_that_were_passed(linen, passed, stream, lifts):
+    """`has_rng` is true, in every part of a module, lifted or not, of the streams that the caller
+    passed, and of no others; drawing from a stream that was not passed is refused, unless the
+    stream `params` was.
+    """
+    told, known = [], sorted(passed)
+
+    class Leaf(linen.Module):
+        @linen.compact
+        def __call__(self, x):
+            told.append([name for name in sorted(STREAMS) if self.has_rng(name)])
+            return x + jax.random.normal(self.make_rng(stream), x.shape)
+
+    def around(part):
+        class Outer(linen.Module):
+            @linen.compact
+            def __call__(self, x):
+                told.append([name for name in sorted(STREAMS) if self.has_rng(name)])
+                return part(name="inner")(x)
+
+        return Outer
+
+    cls = Leaf
+    for how in lifts:
+        reached(how)
+        cls = around(cls if how == "none" else getattr(linen, how)(cls))
+    rngs = {name: small_key(number) for number, name in enumerate(known)}
+
+    def call():
+        return cls().apply({}, np.ones(2), rngs=rngs)
+
+    if stream in passed or "params" in passed:
+        reached("drawn")
+        call()
+    else:
+        reached("refused")
+        refused(call)
+    assert told, "no part was called"
+    assert all(alike(each, known) for each in told), f"{told}, of which {known} were passed"
 
 
 REPEATS = (*LIFTS, "while_loop", "remat_scan")

@@ -20,3 +20,17 @@ def key_numbers(key):
 def next_keys(rngs, names):
     """The next keys of the streams with the given names, as numbers."""
     return [key_numbers(rngs[name]() if not alike(name, "default") else rngs()) for name in names]
+
+
+def copying_call(nnx, change, shape, filters):
+    """The function that changes copies of streams alone, and its options.
+
+    Args:
+      nnx: The namespace of objects.
+      change: `split` or `fork`.
+      shape: The shape of the array of keys that `split` gives a stream.
+      filters: A filter of the streams that change.
+    """
+    if change == "fork":
+        return nnx.fork_rngs, {"split": {filters: None}, "graph_updates": False}
+    return nnx.split_rngs, {"splits": shape, "only": filters, "graph_updates": False}

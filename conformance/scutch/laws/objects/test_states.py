@@ -4,6 +4,7 @@ The oracle is the nested dictionary that a state is made of. The *pure dictionar
 the same nesting, and bare values in the place of variables.
 """
 
+import operator
 from collections import UserDict
 from types import MappingProxyType
 
@@ -20,31 +21,56 @@ from scutch.lawkit.marks import raised, reached, refused, requirement
 from scutch.lawkit.states import flat_state, raw_value
 from scutch.strategies import copies, state_dicts, type_filters
 
+METHODS = {
+    "split_state": "split",
+    "merge_state": "merge",
+    "filter_state": "filter",
+    "to_flat_state": "flat_state",
+    "from_flat_state": "from_flat_path",
+    "to_pure_dict": "to_pure_dict",
+    "replace_by_pure_dict": "replace_by_pure_dict",
+}
+"""By function of states, the method or class method of `State` that does the same in Flax."""
+
+
+def _way(nnx, name, by_method):
+    """A function of states, or the method of `State` that does the same, if there is one."""
+    method = getattr(nnx.State, METHODS[name], None) if by_method else None
+    return getattr(nnx, name) if method is None else method
+
 
 @requirement("objects/states/merge-undoes-split-state", must_reach=("several", "overlap"))
 @given(
     pair=copies(state_dicts()),
     wanted=st.lists(type_filters(), min_size=1, max_size=2),
     order=st.permutations(range(3)),
+    by_method=st.booleans(),
 )
-def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order):
+def test_the_parts_of_a_state_merge_back_to_it(nnx, pair, wanted, order, by_method):
     """The parts of a state that was split by filters merge to it in any order; where merged states
-    have a path in common, the leaf of the later one stays.
+    have a path in common, the leaf of the later one stays. So it is for the methods and
+    `|` of states.
     """
+    split, merge, chosen = (
+        _way(nnx, name, by_method) for name in ("split_state", "merge_state", "filter_state")
+    )
     one, other = map(nnx.State, pair)
     filters = [build_filter(nnx, each) for each in wanted]
-    parts = nnx.split_state(one, *filters, ...)
+    parts = split(one, *filters, ...)
     if sum(bool(flat_state(nnx, part)) for part in parts) > 1:
         reached("several")
-    merged = nnx.merge_state(*(parts[i] for i in order if i < len(parts)))
+    merged = merge(*(parts[i] for i in order if i < len(parts)))
     assert same_leaves(nnx, flat_state(nnx, merged), leaves(nnx, pair[0]))
-    later = nnx.filter_state(other, filters[0])
-    winners, both = flat_state(nnx, later), flat_state(nnx, nnx.merge_state(one, later))
+    later = chosen(other, filters[0])
+    winners = flat_state(nnx, later)
     if winners:
         reached("overlap")
-    assert alike_in_any_order(both, flat_state(nnx, one))
     last = flat_state(nnx, one) | winners
-    assert not [path for path, leaf in both.items() if leaf is not last[path]]
+    operated = [one | later] if hasattr(nnx.State, "__or__") else []
+    for joined in [merge(one, later), *operated]:
+        both = flat_state(nnx, joined)
+        assert alike_in_any_order(both, flat_state(nnx, one))
+        assert not [path for path, leaf in both.items() if leaf is not last[path]]
 
 
 @requirement(
@@ -76,17 +102,18 @@ def test_a_difference_of_states_has_what_the_other_lacks(nnx, pair, wanted, furt
 
 
 @requirement("objects/states/flattening-is-invertible", must_reach=("integers", "strings", "deep"))
-@given(mapping=state_dicts())
-def test_a_state_flattens_to_paths_and_back(nnx, mapping):
+@given(mapping=state_dicts(), by_method=st.booleans())
+def test_a_state_flattens_to_paths_and_back(nnx, mapping, by_method):
     """A state flattens to pairs of path and leaf, in which integers stay integers, and these pairs
     make an equal state; items and attributes lead along the paths to the leaves themselves. Where
-    there is nothing, an item is a `KeyError`, and an attribute an `AttributeError`.
+    there is nothing, an item is a `KeyError`, and an attribute an `AttributeError`. Methods of
+    states that flatten and rebuild them do the same.
     """
     state = nnx.State(mapping)
-    pairs = list(nnx.to_flat_state(state))
+    pairs = list(_way(nnx, "to_flat_state", by_method)(state))
     assert {type(path) for path, _ in pairs} <= {tuple}
     assert same_leaves(nnx, dict(pairs), leaves(nnx, mapping))
-    back = nnx.from_flat_state(pairs)
+    back = _way(nnx, "from_flat_state", by_method)(pairs)
     assert isinstance(back, nnx.State)
     assert same_leaves(nnx, flat_state(nnx, back), dict(pairs))
     for path, leaf in pairs:
@@ -94,10 +121,12 @@ def test_a_state_flattens_to_paths_and_back(nnx, mapping):
         by_item = by_name = back
         for key in path:
             assert holds(by_item, key), f"{path} leads nowhere: there is no {key!r} in {by_item}"
+            assert operator.contains(by_item, key) is True, f"{key!r} is not in {by_item}"
             by_item = by_item[key]
             by_name = getattr(by_name, key) if isinstance(key, str) else by_name[key]
         assert by_item is leaf
         assert by_name is leaf
+    assert operator.contains(back, "unknown") is False
     assert isinstance(raised(lambda: back["unknown"]), KeyError)
     assert isinstance(raised(lambda: back.unknown), AttributeError)
     assert isinstance(raised(lambda: back._unknown), AttributeError)
@@ -122,14 +151,14 @@ def _has_only_numbers(pure):
 @requirement(
     "objects/states/pure-dict-restores-state", must_reach=("variable", "texts for numbers")
 )
-@given(pair=copies(state_dicts()))
-def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
+@given(pair=copies(state_dicts()), by_method=st.booleans())
+def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair, by_method):
     """The pure dictionary of a state has the bare values at their paths; replacing the values of
     another such state by it restores values, types and metadata, also where it has texts in the
-    place of numbers, as a checkpoint has them.
+    place of numbers, as a checkpoint has them. So it is for the methods of states.
     """
     one, other = map(nnx.State, pair)
-    pure = nnx.to_pure_dict(one)
+    pure = _way(nnx, "to_pure_dict", by_method)(one)
     assert type(pure) is dict
     flat = dict(_pairs(pure))
     expected = flat_state(nnx, one)
@@ -144,7 +173,7 @@ def test_a_state_becomes_a_pure_dictionary_and_returns(nnx, pair):
         given_back.append(_with_text_for_numbers(pure))
     for each in given_back:
         cleared = jax.tree_util.tree_map(lambda _: np.zeros(5), other)
-        nnx.replace_by_pure_dict(cleared, each)
+        _way(nnx, "replace_by_pure_dict", by_method)(cleared, each)
         assert same_leaves(nnx, flat_state(nnx, cleared), expected)
 
 

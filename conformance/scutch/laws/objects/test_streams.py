@@ -5,6 +5,7 @@ The oracles are a second set of streams with the same seeds, and the functions o
 """
 
 import copy
+import operator
 
 import jax
 import numpy as np
@@ -14,7 +15,14 @@ from hypothesis import strategies as st
 from scutch.lawkit.domain import assume
 from scutch.lawkit.equality import alike, plain_text
 from scutch.lawkit.marks import options, raised, reached, refused, requirement
-from scutch.laws.objects.streams import NAMES, asked, key_numbers, next_keys, seeds
+from scutch.laws.objects.streams import (
+    NAMES,
+    asked,
+    copying_call,
+    key_numbers,
+    next_keys,
+    seeds,
+)
 
 IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 """Of keys, by the names that JAX has for them. The first one is that of seeds."""
@@ -85,9 +93,11 @@ def test_a_name_without_a_stream_uses_the_default_one(nnx, seed, count, has, nam
 
     Without a default stream, it is an error that shows the name. A name with two underscores on
     either side raises `AttributeError`, because Python, NumPy and JAX look up such names to
-    classify a value.
+    classify a value. `in` knows the names of streams.
     """
-    rngs = nnx.Rngs(**{"default" if has else "params": seed})
+    own = "default" if has else "params"
+    rngs = nnx.Rngs(**{own: seed})
+    assert alike([operator.contains(rngs, each) for each in (own, name)], [True, False])
     if special:
         reached("special")
         error = raised(lambda: getattr(rngs, f"__{name}__"))
@@ -190,3 +200,61 @@ def test_initializers_of_streams_draw_with_the_next_key(
         assert alike(found.dtype, wanted.dtype)
         assert np.array_equal(found, wanted)
     assert alike(key_numbers(streams[0]()), key_numbers(streams[1]()))
+
+
+LANES = {"one": 1, "several": 3, "array": (2, 2), "squeezed": ()}
+"""The shapes of the keys of a stream of a copy; `squeezed` is one key without an axis."""
+
+
+@requirement(
+    "objects/streams/lanes-draw-own-keys",
+    must_reach=("split", "fork", "not tree", "tree", *LANES),
+)
+@options("nnx.with_rngs")
+@given(
+    change=st.sampled_from(["split", "fork"]),
+    lanes=st.sampled_from(list(LANES)),
+    tree=st.booleans(),
+    drawn=st.integers(0, 2),
+)
+def test_a_copy_with_other_streams_draws_in_each_lane(nnx, change, lanes, tree, drawn):
+    """Copies that `split_rngs` and `fork_rngs` give with `graph_updates=False` draw different keys
+    in each lane, and the same again for the same seeds. Their streams have the names, and without
+    `graph=False` the sharing, that they had.
+    """
+    shape = LANES[lanes]
+    axes = shape if isinstance(shape, tuple) else (shape,)
+
+    def copied():
+        rngs = nnx.Rngs(params=0, dropout=1)
+        for _ in range(drawn):
+            rngs.params()
+        node = nnx.Dict(one=rngs) if tree else nnx.Dict(one=rngs, other=rngs)
+        function, options = copying_call(nnx, change, shape, "params")
+        if change == "fork":
+            options |= {"split": {"params": shape or None}}
+        elif lanes == "squeezed":
+            options |= {"splits": 1, "squeeze": True}
+        return node, function(node, **options, graph=not tree)
+
+    def keys():
+        definition, state = nnx.split(copied()[1].one.params)
+
+        def lane(state):
+            stream = nnx.merge(definition, state)
+            return [jax.random.key_data(stream()) for _ in range(2)]
+
+        for _ in axes:
+            lane = jax.vmap(lane)
+        return [key for each in lane(state) for key in each.reshape(-1, each.shape[-1]).tolist()]
+
+    node, copy = copied()
+    for by in ("params", "dropout"):
+        flat = [nnx.to_flat_state(nnx.state(each, by)) for each in (node, copy)]
+        paths = [[path for path, _ in each] for each in flat]
+        assert alike(*paths), f"the leaves of {by} are at {paths}"
+    assert tree or copy.one is copy.other
+    assert alike(copy.one.params.count.get_value().shape, axes)
+    found = keys()
+    assert alike(found, keys())
+    assert alike(len({*map(plain_text, found)}), 2 * int(np.prod(axes))), "a key came twice"

@@ -195,7 +195,8 @@ UNARY = ("neg", "pos", "abs", "invert")
 def test_a_variable_computes_like_its_value(nnx, value, name, unary):
     """Operators, functions of `jax.numpy` and indices give the same on a variable as on its value.
 
-    So do `shape`, `dtype` and further attributes and methods of arrays.
+    So do `shape`, `dtype` and further attributes and methods of arrays, `round` to digits, and
+    the call of a value that is a function.
     """
     whole = alike(value.dtype, np.dtype("int32"))
     value = jax.numpy.asarray(value)
@@ -221,6 +222,9 @@ def test_a_variable_computes_like_its_value(nnx, value, name, unary):
     assert alike(variable.at[0].set(5), value.at[0].set(5))
     assert alike(np.asarray(variable), np.asarray(value))
     assert alike([*variable], [*value])
+    assert whole or alike(round(variable, 1), round(value, 1))
+    called = jax.tree_util.Partial(jax.numpy.clip, value)
+    assert alike(nnx.Variable(called)(0, max=1), called(0, max=1))
 
 
 SIDES = ("array", "number", "variable", "array on the left", "number on the left")

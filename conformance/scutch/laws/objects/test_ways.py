@@ -335,12 +335,34 @@ WRONG = {
     "a pair and keywords": (("note", 2), {"tag": 2}),
     "too many": (("note", 2, 3), {}),
 }
-INPLACE = ("iadd", "isub", "imul", "itruediv", "ipow", "imatmul", "ifloordiv", "imod")
+INPLACE = (
+    "iadd",
+    "isub",
+    "imul",
+    "itruediv",
+    "ipow",
+    "imatmul",
+    "ifloordiv",
+    "imod",
+    "ilshift",
+    "irshift",
+    "iand",
+    "ixor",
+    "ior",
+)
+
+
+def _with_each_operator(law):
+    """A law that is tried on each of `INPLACE` first, on a variable of a class of the library."""
+    for name in INPLACE:
+        law = example(how="operator", operator_name=name, notes={}, kind="Param")(law)
+    return law
 
 
 @requirement(
     "objects/variables/undefined-changes-are-refused", must_reach=(*WRONG, "operator", "attribute")
 )
+@_with_each_operator
 @given(
     how=st.sampled_from([*WRONG, "operator", "attribute"]),
     operator_name=st.sampled_from(INPLACE),
@@ -350,14 +372,16 @@ INPLACE = ("iadd", "isub", "imul", "itruediv", "ipow", "imatmul", "ifloordiv", "
 @example(how="attribute", operator_name="iadd", notes={}, kind="Scale")
 def test_what_is_no_way_to_change_a_variable_is_refused(nnx, how, operator_name, notes, kind):
     """Arguments of `set_metadata` of which one would be passed over, an operator such as `+=` that
-    would put an array in the place of the variable, and an attribute that a variable does not have,
-    are refused, and the variable is as before, whether its class is the library's or the user's.
+    would put an array in the place of the variable, and setting or deleting an attribute that a
+    variable does not have, are refused, and the variable is as before, whether its class is the
+    library's or the user's.
     """
     variable, before = (classes(nnx)[kind](_array(1), **notes) for _ in range(2))
     if how == "operator":
         refused(lambda: getattr(operator, operator_name)(variable, _array(2)))
     elif how == "attribute":
         refused(lambda: setattr(variable, "unknown", 1))
+        refused(lambda: delattr(variable, "unknown"))
     else:
         arguments, keywords = WRONG[how]
         refused(lambda: variable.set_metadata(*arguments, **keywords))

@@ -315,3 +315,51 @@ def test_name_and_docstring_are_kept_in_every_mode(transforms, mode, texts):
         setattr(work, attribute, text)
     made = transforms.jit(work, **mode)
     assert alike({name: getattr(made, name) for name in NAMED}, texts)
+
+
+@requirement(
+    "transformations/options/jit-of-objects[methods]", must_reach=("graph", "graph_updates")
+)
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@costly
+@given(
+    mode=st.sampled_from(MODED),
+    scale=st.integers(1, 3),
+    steps=st.tuples(*[st.integers(1, 9)] * 3),
+)
+def test_a_method_jitted_in_a_mode_is_a_method(transforms, nnx, mode, scale, steps):
+    """A method that its class has jitted in a mode, or as a partial application, gets the object
+    that it is read from, as with `jax.jit`, or that it is given. The call changes the variable of
+    this object, or that of the partial application, alone.
+    """
+    if mode is None and not hasattr(transforms, "jit_partial"):
+        not_available("there is no jit_partial")
+    reached("partial" if mode is None else next(iter(mode)))
+    shared = nnx.Param(jnp.asarray(0))
+
+    def add(total, owner, by):
+        total.set_value(total.get_value() + by)
+        return total.get_value() * owner.scale
+
+    class Owner(nnx.Module):
+        if mode is None:
+            step = transforms.jit_partial(add, shared, graph_updates=False)
+        else:
+
+            @functools.partial(transforms.jit, **mode)
+            def step(self, by):
+                return add(self.total, self, by)
+
+        def __init__(self, scale):
+            self.scale = scale
+            if mode is not None:  # variables of a partial application are in its first arguments
+                self.total = nnx.Param(jnp.asarray(0))
+
+    owner, other = Owner(scale), Owner(scale)
+    changed = shared if mode is None else owner.total
+    ways = (owner.step, functools.partial(Owner.step, owner), lambda by: owner.step(by=by))
+    for number, way in enumerate(ways):
+        found, total = way(jnp.asarray(steps[number])), sum(steps[: number + 1])
+        assert alike((int(found), int(changed.get_value())), (total * scale, total))
+    left_alone = [] if mode is None else [int(each.get_value()) for each in (shared, other.total)]
+    assert not any(left_alone), f"another variable is changed: {left_alone}"

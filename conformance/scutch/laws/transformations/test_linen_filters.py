@@ -16,7 +16,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from scutch.inputs.keys import small_key
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import alike, assert_close
-from scutch.lawkit.marks import costly, raised, reached, requirement
+from scutch.lawkit.marks import at_least, costly, raised, reached, requirement
 from scutch.lawkit.placement import entries, has_sharding, in_context
 from scutch.lawkit.tolerances import MODELS
 from scutch.strategies import meshes
@@ -251,8 +251,9 @@ def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, len
     must_reach=("jit", "remat", "plain before", "streams"),
 )
 @costly
+@at_least(30)
 @given(
-    kind=st.sampled_from(["jit", "remat"]),
+    kind=st.sampled_from(["jit", "remat", "fold_rngs"]),
     form=st.sampled_from(["one part", "several parts"]),
     times=st.integers(2, 3),
     before=st.booleans(),
@@ -262,10 +263,12 @@ def test_sizes_of_a_lift_must_agree_as_with_jax(linen, kind, sizes, stacked, len
 def test_each_call_of_a_lifted_part_draws_keys_of_its_own(
     linen, kind, form, times, before, streams, seed
 ):
-    """A part under `jit` or `remat` that is called several times in one `apply`, and several parts
-    of one class, draw other numbers each time; the whole draws the same for the same keys, and
-    others for other keys.
+    """A part under `jit`, `remat` or `fold_rngs` that is called several times in one `apply`, and
+    several parts of one class, draw other numbers each time; the whole draws the same for the same
+    keys, and others for other keys.
     """
+    if not hasattr(linen, kind):
+        not_available(f"there is no {kind}")
     for name, told in (("plain before", before), ("streams", streams)):
         if told:
             reached(name)

@@ -19,6 +19,7 @@ from scutch.engine.agreement import compare_routes
 from scutch.inputs.boxes import PARTITION_NAME
 from scutch.inputs.keys import small_key
 from scutch.inputs.models import LIFTS
+from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike, alike_in_any_order, assert_close, close, holds
 from scutch.lawkit.lifts import stacked
 from scutch.lawkit.marks import costly, dear, reached, requirement
@@ -36,10 +37,15 @@ from scutch.strategies.models import PLAIN, layers, lifts
     axis=st.sampled_from([0, 1, -1, 2]),
     out=st.sampled_from([0, 1, -1]),
     shared=st.booleans(),
+    checked=st.booleans(),
+    backwards=st.booleans(),
 )
-def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out, shared):
+def test_inputs_and_outputs_lie_along_the_axes_asked_for(
+    linen, kind, axis, out, shared, checked, backwards
+):
     """`scan` and `vmap` take their inputs along `in_axes` and stack their outputs along `out_axes`;
-    a broadcast input is the same in every run.
+    a broadcast input is the same in every run. So it is if `scan` need not check what is constant,
+    and if it runs backwards.
     """
 
     class Body(linen.Module):
@@ -47,7 +53,7 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
         def __call__(self, carry, x, y):
             scale = self.param("scale", linen.initializers.ones, ())
             result = scale * (x + 2 * y)
-            return (carry + x.sum(), result) if kind == "scan" else result + carry
+            return (carry + x.sum(), result + carry) if kind == "scan" else result + carry
 
     options = {"variable_axes": {"params": 0}, "split_rngs": {"params": True}, "out_axes": out}
     xs = np.arange(3 * 2 * 4.0, dtype="float32").reshape(3, 2, 4)
@@ -56,7 +62,9 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
     scale = {"params": {"scale": np.asarray([1, 2, 3], "float32")}}
     if kind == "scan":
         in_axes = (axis, linen.broadcast if shared else 0)
-        module = linen.scan(Body, in_axes=in_axes, length=3, **options)()
+        if not checked:
+            options["check_constancy_invariants"] = False
+        module = linen.scan(Body, in_axes=in_axes, length=3, reverse=backwards, **options)()
         carry, found = module.apply(scale, np.float32(0), xs, ys)
         assert near(carry, xs.sum(), **CALLS)
     else:
@@ -64,6 +72,10 @@ def test_inputs_and_outputs_lie_along_the_axes_asked_for(linen, kind, axis, out,
         module = linen.vmap(Body, in_axes=in_axes, **options)()
         found = module.apply(scale, np.float32(0), xs, ys)
     each = [(n + 1) * (np.take(xs, n, axis) + 2 * (ys if shared else ys[n])) for n in range(3)]
+    if kind == "scan":
+        before = range(3)[::-1] if backwards else range(3)
+        for place, n in enumerate(before):
+            each[n] = each[n] + sum(np.take(xs, m, axis).sum() for m in before[:place])
     assert near(found, np.stack(each, out), **CALLS)
 
 
@@ -151,15 +163,26 @@ def test_split_keys_initialize_apart_and_shared_keys_alike(linen, kind, split, l
             assert np.array_equal(weights[one], weights[other]) is not split
 
 
+UNCHANGING = ("jit", "remat", "fold_rngs", "named_call")
+
+
 @requirement("transformations/equals-jax/jit-of-linen", must_reach=("jit", "remat"))
 @dear
-@given(model=drawn_models(layers(PLAIN), max_size=2), how=st.sampled_from(["jit", "remat"]))
+@given(model=drawn_models(layers(PLAIN), max_size=2), how=st.sampled_from(UNCHANGING))
 def test_lifted_jit_and_remat_change_nothing(model, how):
     """A model under lifted `jit` or `remat` has the variables and boxes, outputs and gradients of
-    the model itself.
+    the model itself. So has one that gets other keys by `fold_rngs`, and one whose method has a
+    name in profiles by `named_call`.
     """
     plain, linen = model.module(), model.linen
-    lifted = getattr(linen, how)(type(plain))(plain.layers, plain.width, plain.train)
+    if not hasattr(linen, how):
+        not_available(f"there is no {how}")
+    if how == "named_call":
+        body = {"__call__": linen.named_call(type(plain).__call__)}
+        cls = type("Named", (type(plain),), body)
+    else:
+        cls = getattr(linen, how)(type(plain))
+    lifted = cls(plain.layers, plain.width, plain.train)
     one, other = (jax.eval_shape(m.init, small_key(0), model.x) for m in (plain, lifted))
     assert alike(jax.tree.structure(one), jax.tree.structure(other))
     variables = model.variables()

@@ -1,4 +1,7 @@
-"""Axes of `scan` and `vmap` over objects that make no loop, or would lose something: OBJ-8r."""
+"""Axes of `scan` and `vmap` over objects that make no loop, or would lose something: OBJ-8r.
+
+The last law is about axes that are a tree like the objects, as the modes of lifts take them.
+"""
 
 import functools
 
@@ -9,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scutch.inputs.graphs import classes
+from scutch.lawkit.domain import not_available
 from scutch.lawkit.equality import alike
-from scutch.lawkit.marks import raised, refused, requirement
+from scutch.lawkit.marks import dear, options, raised, reached, refused, requirement
 from scutch.laws.transformations.lift_options import may_take_modes
 from scutch.strategies.moded_calls import FLAGS
 
@@ -131,3 +135,59 @@ def test_a_variable_in_the_place_of_an_axis_loses_nothing(transforms, nnx, lift,
     mode = mode if may_take_modes(made, mode) else {}
     if raised(lambda: made(step, **axes, **mode)(carry, variable)) is None:
         assert alike(np.asarray(variable.get_value()), np.full((size, size), 2, "float32"))
+
+
+@requirement(
+    "transformations/equals-jax/lifts-of-objects[graph=False]",
+    must_reach=("graph", "graph_updates", "not by_path", "by_path"),
+)
+@options("transforms.jit.graph", "transforms.jit.graph_updates")
+@dear
+@given(
+    mode=st.sampled_from(FLAGS),
+    axis=st.sampled_from([0, 1, -1]),
+    by_path=st.booleans(),
+    nested=st.booleans(),
+    size=st.integers(1, 3),
+)
+def test_a_prefix_of_objects_says_how_they_are_mapped(
+    transforms, nnx, mode, axis, by_path, nested, size
+):
+    """The prefix that `nnx.prefix` makes of two objects, by filters or by a function of each path,
+    maps the variables of these objects along the axes that it chooses.
+    """
+    if not hasattr(transforms, "prefix"):
+        not_available("there is no prefix")
+    reached(next(iter(mode)))
+    columns = jnp.arange(2 * size, dtype="float32").reshape(2, size)
+
+    def made(number):
+        module = classes(nnx)["Node"]()
+        module.a = nnx.Param(columns + number if axis else (columns + number).T)
+        module.b = nnx.BatchStat(jnp.asarray([2.0, 3.0]))
+        return nnx.Dict(inner=module) if nested else module
+
+    def parts(module):
+        node = module.inner if nested else module
+        return node.a, node.b
+
+    def work(first, second, x):
+        results = []
+        for moving, still in map(parts, (first, second)):
+            moving.set_value(moving.get_value() + x)
+            results.append(moving.get_value() * still.get_value())
+        return results
+
+    def chosen(path, leaf):
+        """The axis of a variable by its path, which begins with the number of its object."""
+        return axis if alike([*path[1:]], ["inner", "a"] if nested else ["a"]) else None
+
+    objects = (made(0), made(10))
+    axes = chosen if by_path else {nnx.Param: axis, ...: None}
+    prefixes = transforms.prefix(objects, axes, graph="graph" not in mode)
+    mapped = transforms.vmap(work, in_axes=(*prefixes, None), out_axes=1, **mode)
+    found = mapped(*objects, jnp.asarray(1.0))
+    wanted = [columns + 1, columns + 11]
+    assert alike(found, [each * jnp.asarray([[2.0], [3.0]]) for each in wanted])
+    for module, each in zip(objects, wanted, strict=True):
+        assert alike(parts(module)[0].get_value(), each if axis else each.T)

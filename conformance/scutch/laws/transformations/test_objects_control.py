@@ -4,12 +4,17 @@ The judge takes objects apart by its own means; see `scutch.engine.carriers.obje
 """
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from scutch.engine.relations import agreement
+from scutch.inputs import graphs
+from scutch.inputs.programs import UNSHARED, VARIABLE_CHANGES, inputs
 from scutch.lawkit.domain import assume, not_available
 from scutch.lawkit.equality import holds
 from scutch.lawkit.marks import at_least, costly, reached, requirement
 from scutch.lawkit.modes import takes_modes
+from scutch.strategies import copies
+from scutch.strategies.moded_calls import FLAGS, unshared_programs
 from scutch.strategies.object_control import controlled_calls, custom_calls
 
 CONTROL = ("cond", "switch", "while_loop", "fori_loop", "vjp", "jvp", "custom_vjp")
@@ -77,3 +82,33 @@ def test_gradients_of_the_users_own_are_those_of_jax(transforms, call):
     `jax.custom_vjp` of the pure function of the leaves, for the same backward function.
     """
     _agrees(call, transforms)
+
+
+@requirement(
+    "transformations/equals-jax/custom-vjp-of-objects",
+    must_reach=("by default", "graph", "graph_updates"),
+)
+@costly
+@given(
+    mode=st.sampled_from([{}, *FLAGS]),
+    program_copies=copies(unshared_programs(VARIABLE_CHANGES, UNSHARED)),
+)
+def test_a_call_without_derivatives_is_that_of_the_function(transforms, nnx, mode, program_copies):
+    """A function under `custom_vjp` that is not differentiated gives the results and changes of the
+    function itself, in every mode, and its forward function is not called.
+    """
+    if not takes_modes(transforms.custom_vjp, *mode):
+        not_available("custom_vjp has no modes")
+    reached(next(iter(mode), "by default"))
+    eager, lifted = program_copies
+    forward_calls = []
+    custom = transforms.custom_vjp(lifted.function, **mode)
+    custom.defvjp(
+        lambda *given: (lifted.function(*given), forward_calls.append(given)),
+        lambda residuals, cotangents: cotangents,
+    )
+    expected = eager.function(*eager.arguments, inputs(0))
+    found = custom(*lifted.arguments, inputs(0))
+    difference = graphs.differences(nnx, (eager.arguments, expected), (lifted.arguments, found))
+    assert not difference, f"the function and that under custom_vjp: {difference}"
+    assert not forward_calls, "the forward function is called"
