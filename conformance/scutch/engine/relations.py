@@ -39,7 +39,7 @@ def linen_routes(call: BuiltLinenCall) -> tuple[Callable[..., Any], Callable[...
 
     def by_jax(variables: Any, x: Any) -> Any:
         after, output = function(jax.tree.leaves(variables), x)
-        return output, call.changed(call.with_values(after))
+        return output, call.changed(jax.tree.unflatten(jax.tree.structure(variables), after))
 
     return call.apply(call.made(kind)), by_jax
 

@@ -217,14 +217,10 @@ class BuiltLinenCall:
         Returns:
           The values afterwards, and the output.
         """
-        variables = self.with_values(values)
+        variables = jax.tree.unflatten(jax.tree.structure(self._unlifted), values)
         output, updates = self.apply(self.made(self.stack))(variables, x)
         after = jax.tree.map(lambda old, new: new, variables, {**variables, **updates})
         return jax.tree.leaves(after), output
-
-    def with_values(self, values: list[Any]) -> Any:
-        """Variables with these values, in the order of their leaves."""
-        return jax.tree.unflatten(jax.tree.structure(self._unlifted), values)
 
     def changed(self, variables: Any) -> dict[str, Any]:
         """Those of the variables that `apply` may change."""
