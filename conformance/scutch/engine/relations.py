@@ -15,7 +15,7 @@ import numpy as np
 
 from scutch.engine.agreement import short
 from scutch.engine.carriers.linen import BuiltLinenCall
-from scutch.engine.carriers.objects import BuiltObjectCall, Conflict, World
+from scutch.engine.carriers.objects import WORLDS, BuiltObjectCall, Conflict, World
 from scutch.engine.lifts import LINEN, OBJECTS
 from scutch.inputs import graphs
 from scutch.lawkit.domain import OutOfDomain, assume
@@ -113,16 +113,15 @@ def agreement(
       OutOfDomain: A route meets a call that is outside the domain of the law.
     """
     try:
-        expected, refusal = _made(lambda: _by_jax(call), REFUSALS)
-        found, error = _made(lambda: _by_lift(call, transforms), Exception)
+        with WORLDS[call.described.where]():
+            expected, refusal = _made(lambda: _by_jax(call), REFUSALS)
+            found, error = _made(lambda: _by_lift(call, transforms), Exception)
     except OutOfDomain:
         assume(not call.left_open)
         raise
-    if refusal is not None:
-        if error is None:
-            raise AssertionError(f"it was accepted; JAX refuses: {short(refusal)}")
-        return "refused"
-    if error is not None and refusable:
+    if refusal is not None and error is None:
+        raise AssertionError(f"it was accepted; JAX refuses: {short(refusal)}")
+    if error is not None and (refusable or refusal is not None):
         return "refused"
     if error is not None:
         raise AssertionError(f"it raised {short(error)}; JAX accepts it") from error

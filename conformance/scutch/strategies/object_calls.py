@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from scutch.engine.carriers.arrays import Sharding
-from scutch.engine.carriers.objects import HELD, ObjectCall, Transformation
+from scutch.engine.carriers.objects import HELD, WORLDS, ObjectCall, Transformation
 from scutch.engine.lifts import OBJECTS
 from scutch.engine.lifts.jit import sharded_jits
 from scutch.engine.lifts.prefixes import SPECS
@@ -24,6 +24,9 @@ from scutch.strategies.programs import programs, small_graphs
 GRAPHS = small_graphs(size=3)
 KEEPING = ("bump", "bump", "copy", "call", "call")
 """Steps that keep shapes, which most programs that run on parts of arrays must."""
+
+PLACES = st.sampled_from(("", "", "", *WORLDS))
+"""Where calls are made. One with shardings of its own needs no mesh in context."""
 
 
 def rewritten(value: Any, dtype: str | None, shape: tuple[int, ...] | None) -> Any:
@@ -101,6 +104,7 @@ def object_calls(
         under,
         dtype or "int32",
         held,
+        draw(PLACES if not sharded else st.just("")),
     )
 
 

@@ -14,7 +14,7 @@ from scutch.engine.lifts import OBJECTS
 from scutch.inputs.described_objects import Ref
 from scutch.inputs.programs import RESULTS, VARIABLE_CHANGES
 from scutch.strategies.moded_calls import FLAGS, of_parameters, unshared_programs
-from scutch.strategies.object_calls import GRAPHS, rewritten
+from scutch.strategies.object_calls import GRAPHS, PLACES, rewritten
 from scutch.strategies.programs import programs
 
 _OUTER = ("", "", "", "jit", "vmap", "scan", "grad", "remat")
@@ -65,7 +65,9 @@ def controlled_calls(draw: st.DrawFn, *kinds: str) -> ObjectCall:
         *[draw(OBJECTS[name].drawn(arguments)) for name in (inside,) if name],
     )
     graph = rewritten(program.graph, None if dtype == "int32" else dtype, None)
-    return ObjectCall(graph, arguments, program.steps, program.results, under, dtype)
+    return ObjectCall(
+        graph, arguments, program.steps, program.results, under, dtype, where=draw(PLACES)
+    )
 
 
 @st.composite

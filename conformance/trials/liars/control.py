@@ -51,6 +51,26 @@ class ForgetsItsStart:
 
 
 @lifted
+class LoopsByTheCompiler:
+    """Breaks transformations/equals-jax/loops-of-objects: where `jit` is disabled, a loop fails."""
+
+    def fori_loop(lower, upper, body_fun, init_val, **options):
+        if jax.config.jax_disable_jit:
+            raise ValueError("not enough values to unpack")
+        return nnx.fori_loop(lower, upper, body_fun, init_val, **options)
+
+
+@lifted
+class LoopsWithoutAMesh:
+    """Breaks transformations/equals-jax/loops-of-objects: with a mesh in context, a loop fails."""
+
+    def while_loop(cond_fun, body_fun, init_val, **options):
+        if not jax.sharding.get_abstract_mesh().empty:
+            raise ValueError("there is a mesh")
+        return nnx.while_loop(cond_fun, body_fun, init_val, **options)
+
+
+@lifted
 class LoopsOverOneObject:
     """Breaks transformations/equals-jax/loops-of-objects: a state with two objects is refused."""
 

@@ -38,10 +38,14 @@ def step(frame: Frame, run: Callable[..., Any], output: "Output") -> Callable[..
     Returns:
       A function that returns the next carry, and the effects, groups and parts of the output.
     """
-    always_out = [axis is Carry for axis in frame.leaf_prefixes]
 
     def stepped(arguments: Tree, carry: Tree, slices: Tree) -> Tree:
         given = map_axes(_given, frame.inside, carry, slices, arguments)
+        # Without `jit` each step runs by itself, and may change other leaves than the last one.
+        always_out = [
+            axis is Carry or (axis is not None and jax.config.jax_disable_jit)  # type: ignore[attr-defined]
+            for axis in frame.leaf_prefixes
+        ]
         effects, groups, out = run(*given, always_out=always_out)
         plain, parts, others = output.carried_and_parts(effects, out)
         _forget_unchanged(effects, groups, given[0], others)

@@ -284,7 +284,7 @@ class Transformed:
         except AttributeError:  # Not all leaves are arrays on devices.
             present = []
         is_settled = bool(present and self.settled) and all(map(is_, present, self.settled))
-        if is_settled or plan.level != trace_level():
+        if is_settled or plan.level != trace_level() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]
             return values, ()
         placed, moved = list(values), []
         for i, value in enumerate(values):

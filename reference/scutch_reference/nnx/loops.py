@@ -90,8 +90,9 @@ class Looped(Lifted[P, R]):
             if asked:
                 carry = jax.lax.while_loop(goes_on, turn, start)
             else:
-                lower, upper = plain[0]
-                carry = jax.lax.fori_loop(lower, upper, turn, start, **self.options)
+                carry = jax.lax.fori_loop(plain[0][0], plain[0][1], turn, start, **self.options)
+            if not last:  # Without `jit`, a loop that takes no turn traces none.
+                jax.eval_shape(turn, *(() if asked else plain[0][:1]), start)
             effects, groups, parts = last
             sources = carried_sources(frame, effects, output.carried)
             for number, (group, index) in sources.items():  # A turn outputs None there.
@@ -108,8 +109,7 @@ def _check_structure(frame: Frame, effects: Effects, output: Output) -> None:
         known.node_paths[each.number] if each.number < len(known.nodes) else (0,)
         for each in effects.rewrites
         if each.number >= len(known.nodes) or each.node != known.nodes[each.number]
-    ]
-    places += [known.leaves[number][0] for number in effects.changed if number in output.carried]
+    ] + [known.leaves[number][0] for number in effects.changed if number in output.carried]
     if places:
         raise LiftingError(
             place=frame.where(places[0]),

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scutch_reference import nnx
 from scutch_reference.errors import CarryError, LiftingError, SignatureError
 
@@ -166,3 +167,50 @@ def test_updates_reach_the_backward_function_in_every_mode():
     counter = nnx.Dict(n=nnx.Variable(jnp.array(0.0)))
     nnx.grad(lambda x, counter: counted(counter, x))(1.0, counter)
     assert seen == [0]
+
+
+def bumped(model):
+    """Add 1 to a variable."""
+    model.n.set_value(model.n.get_value() + 1)
+
+
+@pytest.mark.parametrize("turns", [0, 2])
+def test_loops_run_without_jit(turns):
+    """A loop that takes no turn traces none there, and each turn runs by itself."""
+    model = nnx.Dict(n=nnx.Variable(jnp.array(0)))
+
+    def turn(number, model):
+        nnx.cond(number == 0, bumped, lambda model: None, model)
+        return model
+
+    def goes_on(state):
+        return state[0] < turns
+
+    with jax.disable_jit():
+        assert nnx.fori_loop(0, turns, turn, model) is model
+        assert model.n.get_value() == min(turns, 1)
+        nnx.while_loop(goes_on, lambda state: (state[0] + 1, turn(*state)), (0, model))
+    assert model.n.get_value() == 2 * min(turns, 1)
+
+
+def test_steps_that_change_unlike_variables_run_without_jit():
+    """Only one of the steps changes the slice that it gets."""
+    model = nnx.Dict(n=nnx.Variable(jnp.arange(3)))
+
+    @nnx.scan(in_axes=(0, 0), out_axes=0)
+    def step(model, number):
+        nnx.cond(number == 1, bumped, lambda model: None, model)
+        return number
+
+    with jax.disable_jit():
+        step(model, jnp.arange(3))
+    assert model.n.get_value().tolist() == [0, 2, 2]
+
+
+def test_shardings_of_jit_say_nothing_without_jit():
+    """`jax.jit` cuts nothing there, so that any shape fits."""
+    sharding = NamedSharding(Mesh(jax.devices()[:2], ("data",)), PartitionSpec("data"))
+    model = nnx.Dict(n=nnx.Variable(jnp.array(0)))
+    with jax.disable_jit():
+        nnx.jit(bumped, in_shardings=sharding)(model)
+    assert model.n.get_value() == 1

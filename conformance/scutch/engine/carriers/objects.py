@@ -16,8 +16,10 @@ and writes the results into objects. The pure function builds new objects, sets 
 its arguments, runs the program on them, and returns the values of the variables afterwards.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +34,7 @@ from scutch.inputs.described_objects import Graph, Ref, Step
 from scutch.inputs.descriptions import CONTAINERS, Builder, Description, Mesh, build, mapped
 from scutch.inputs.programs import Interpreter
 from scutch.lawkit.domain import assume
+from scutch.lawkit.placement import in_context
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,8 +83,10 @@ class Transformation(Description):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The options that JAX's own transformation has, too."""
-        return {name: each for name, each in self.options.items() if name != "modes"}
+        """The options that JAX's own transformation has, too; axes by name are a set there."""
+        given = {name: each for name, each in self.options.items() if name != "modes"}
+        named = given.get("axis_names")
+        return given if named is None else {**given, "axis_names": frozenset(named)}
 
     @property
     def pair_axes(self) -> tuple[Any, Any]:
@@ -107,6 +112,13 @@ HELD: Mapping[str, Callable[[Any], Any]] = {
     "on the last device": lambda value: jax.device_put(value, jax.devices()[-1]),
 }
 """Arrays that variables hold before a call. The last two are committed: JAX refuses some."""
+
+WORLDS: Mapping[str, Callable[[], AbstractContextManager[Any]]] = {
+    "": contextlib.nullcontext,
+    "without jit": jax.disable_jit,
+    "in a mesh": lambda: in_context(jax.sharding.Mesh(jax.devices()[:2], ("data",))),
+}
+"""Where a call is made: at once, while `jit` is disabled, or with a mesh in context."""
 
 
 def _laid(sharding: NamedSharding, value: Any) -> Any:
@@ -134,6 +146,7 @@ class ObjectCall(Description):
       dtype: Of the pair of arrays.
       held: The arrays that variables hold before the call: a key of `HELD`, or the sharding of
         those that it can cut along the mesh axis `data`.
+      where: The place of the call: a key of `WORLDS`.
     """
 
     graph: Graph
@@ -143,6 +156,7 @@ class ObjectCall(Description):
     under: tuple[Transformation, ...] = ()
     dtype: str = "int32"
     held: str | Sharding = "NumPy's"
+    where: str = ""
 
     def build(self, world: Builder) -> "BuiltObjectCall":
         """The call, ready to be made by JAX and by the implementation."""

@@ -19,14 +19,6 @@ from scutch.inputs.descriptions import Spec
 from scutch.lawkit.mapped import shard_map
 
 
-def _options(each: Transformation) -> dict[str, Any]:
-    """The options of a mapped function, with axes by name as the set that JAX takes."""
-    options = each.plain
-    if "axis_names" in options:
-        options["axis_names"] = frozenset(options["axis_names"])
-    return options
-
-
 def _by_jax(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
     specs = call.given(each)
     return shard_map(
@@ -34,13 +26,13 @@ def _by_jax(call: BuiltObjectCall, each: Transformation, function: Any) -> Any:
         mesh=each.mesh,
         in_specs=(specs, each.x),
         out_specs=(specs, each.out),
-        **_options(each),
+        **each.plain,
     )
 
 
 def _lifted(call: BuiltObjectCall, transforms: Any, each: Transformation, function: Any) -> Any:
     in_specs = (*call.prefixes(transforms, each, "StateSharding"), each.x)
-    options = as_named_by(transforms.shard_map, each.mesh, _options(each))
+    options = as_named_by(transforms.shard_map, each.mesh, each.plain)
     return transforms.shard_map(
         function, mesh=each.mesh, in_specs=in_specs, out_specs=each.out, **options, **each.modes
     )
