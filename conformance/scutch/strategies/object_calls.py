@@ -25,7 +25,7 @@ GRAPHS = small_graphs(size=3)
 KEEPING = ("bump", "bump", "copy", "call", "call")
 """Steps that keep shapes, which most programs that run on parts of arrays must."""
 
-PLACES = st.sampled_from(("", "", "", *WORLDS))
+PLACES = st.sampled_from(("", *WORLDS))
 """Where calls are made. One with shardings of its own needs no mesh in context."""
 
 

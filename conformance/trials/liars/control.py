@@ -64,10 +64,19 @@ class LoopsByTheCompiler:
 class LoopsWithoutAMesh:
     """Breaks transformations/equals-jax/loops-of-objects: with a mesh in context, a loop fails."""
 
-    def while_loop(cond_fun, body_fun, init_val, **options):
-        if not jax.sharding.get_abstract_mesh().empty:
-            raise ValueError("there is a mesh")
-        return nnx.while_loop(cond_fun, body_fun, init_val, **options)
+    def fori_loop(*arguments, **options):
+        refuse_a_mesh()
+        return nnx.fori_loop(*arguments, **options)
+
+    def while_loop(*arguments, **options):
+        refuse_a_mesh()
+        return nnx.while_loop(*arguments, **options)
+
+
+def refuse_a_mesh():
+    """Fail where a mesh is in context."""
+    if not jax.sharding.get_abstract_mesh().empty:
+        raise ValueError("there is a mesh")
 
 
 @lifted

@@ -150,8 +150,9 @@ def report(
         if getattr(node, "_level", level) != level:
             raise TraceLevelError(tried="return", node=node, what="an object")
     ways = [way for path, ref in returned for way in occurrences(walk.described, ref, path)]
-    others = ways if frame.rules.none_is_free else ()
-    prefixes = frame.reconciled(known.leaves, frame.leaf_prefixes, walk.nodes, others)
+    prefixes = frame.reconciled(
+        known.leaves, frame.leaf_prefixes, walk.nodes, ways if frame.rules.none_is_free else ()
+    )
     # An occurrence of a leaf in the output may give it another prefix value than its argument.
     moved = list(map(ne, prefixes, frame.leaf_prefixes))
     must = list(map(or_, moved, always_out)) if always_out else moved
@@ -194,13 +195,15 @@ def _without_objects(walk: Walk, out: Tree, root: int) -> tuple[Any, list[tuple[
 class _Arrays:
     """The arrays to output in their groups, and the source of each value.
 
-    An unchanged leaf needs no output, because the caller has it, unless `must` says so.
+    An unchanged leaf needs no output, because the caller has it, unless `must` says so. Where every
+    leaf must be output, as by each of several branches, equal values are output once more: which
+    values are equal differs from branch to branch.
     """
 
     def __init__(
         self, frame: Frame, leaves: Sequence[Any], prefixes: Sequence[Any], must: Sequence[bool]
     ):
-        self.numbers = frame.groups.index
+        self.numbers, self.reuses = frame.groups.index, not (must and all(must))
         self.groups: list[list[Any]] = [[] for _ in frame.groups]
         # By the identity of a value and its group.
         self.sources: dict[tuple[int, int], int | Source] = {
@@ -213,7 +216,8 @@ class _Arrays:
         """Output a value in the group of a prefix value, and return its source."""
         group = self.numbers(prefix)
         self.groups[group].append(value)
-        source = self.sources[id(value), group] = group, len(self.groups[group]) - 1
+        source = group, len(self.groups[group]) - 1
+        self.sources |= {(id(value), group): source} if self.reuses else {}
         return source
 
 

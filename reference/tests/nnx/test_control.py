@@ -214,3 +214,18 @@ def test_shardings_of_jit_say_nothing_without_jit():
     with jax.disable_jit():
         nnx.jit(bumped, in_shardings=sharding)(model)
     assert model.n.get_value() == 1
+
+
+def test_branches_return_new_objects_of_like_structure():
+    """One of them holds the array of a variable that the branch has changed, the other does not."""
+    model = nnx.Dict(n=nnx.Variable(jnp.array(0)))
+
+    def changing(model, x):
+        model.n.set_value(x)
+        return nnx.Dict(n=nnx.Variable(model.n.get_value()))
+
+    def making(model, x):
+        return nnx.Dict(n=nnx.Variable(x + 1))
+
+    assert nnx.cond(True, changing, making, model, jnp.array(5)).n.get_value() == 5
+    assert nnx.cond(False, changing, making, model, jnp.array(5)).n.get_value() == 6
