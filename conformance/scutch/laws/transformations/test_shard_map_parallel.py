@@ -165,7 +165,7 @@ MAPPED = (("shard_map", "jit"), ("shard_map", "jit"), ("shard_map",))
 
 @requirement("transformations/nothing-lost/shard-map-of-objects", must_reach=("returned",))
 @dear
-@at_least(26)
+@at_least(40)
 @given(call=st.sampled_from(MAPPED).flatmap(lambda kinds: object_calls(*kinds)))
 def test_updates_reach_the_objects_outside(transforms, call):
     """Values that a mapped program assigns are in the variables after the call, as JAX's own
