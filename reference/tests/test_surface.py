@@ -348,7 +348,6 @@ LEFT = {
         "checkpoint remat": {"deprecated: `static_argnums` says it": "concrete"},
         "scan": {
             "experimental: what it asks of the compiler": "data_transform",
-            "a check of what is the same in each step, always on": "check_constancy_invariants",
         },
         "Module": {
             DISPLAY: "tabulate module_paths",

@@ -111,6 +111,7 @@ class Attempt:
                 if isinstance(raised, TooFewDevices | UnclaimedOption):
                     self.beyond = str(raised)
                 if isinstance(raised, UnclaimedOption):
+                    marks.reached_by(inputs)
                     self.passed_over += 1
                     raise OutOfDomain from raised
                 raise

@@ -164,10 +164,9 @@ def _named_at(step: TracebackType) -> set[str]:
 @functools.cache
 def _names_in(file: str) -> dict[tuple[int, int], tuple[int, str]]:
     """By where it ends, each call and each attribute in a file: its line, and the name."""
+    nodes = ast.walk(ast.parse(Path(file).read_bytes()))
     found = {}
-    for node in ast.walk(ast.parse(Path(file).read_bytes())):
-        if not isinstance(node, ast.Call | ast.Attribute):
-            continue
+    for node in [each for each in nodes if isinstance(each, ast.Call | ast.Attribute)]:
         named: ast.expr = node
         while isinstance(named, ast.Call):  # a call `f(x)(y)` goes by the name of `f`
             named = named.func
@@ -187,9 +186,10 @@ def _codes(values: Iterable[Any], module: str) -> Iterator[CodeType]:
 
 
 def _wrapped(value: Any) -> Iterator[Any]:
-    """The functions that a descriptor, a table, a cache or Hypothesis holds."""
-    if type(value) is dict:
-        yield from value.values()
+    """The functions that a descriptor, a table, a record, a cache or Hypothesis holds."""
+    table = getattr(value, "__dict__", {}) if hasattr(value, "__dataclass_fields__") else value
+    if type(table) is dict:
+        yield from table.values()
     if isinstance(value, property):
         yield from (value.fget, value.fset)
     if isinstance(value, classmethod | staticmethod):

@@ -109,10 +109,9 @@ def reached_by(inputs: Mapping[str, object]) -> None:
     Args:
       inputs: By the names of the parameters of the law.
     """
-    flags = {name: value for name, value in inputs.items() if isinstance(value, bool)}
-    reached(*[name if value else f"not {name}" for name, value in flags.items()])
+    flags = [n if v else f"not {n}" for n, v in inputs.items() if isinstance(v, bool)]
     several = [v if isinstance(v, tuple | list | frozenset) else (v,) for v in inputs.values()]
-    reached(*[word for words in several for word in words if isinstance(word, str)])
+    reached(*flags, *[word for words in several for word in words if isinstance(word, str)])
 
 
 @contextmanager

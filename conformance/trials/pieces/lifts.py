@@ -90,10 +90,14 @@ def equinox_filter_checkpoint():
 
     It claims `remat` with `prevent_cse` and `policy`.
     """
+    number = (
+        "a number comes back as a number, documented as static; `jax.checkpoint` returns arrays"
+    )
     return piece(
         "equinox-filter_checkpoint",
         LIFTS,
-        1,
+        0,
+        {"transformations/equals-jax/remat-of-arrays": number},
         lacks=without("remat", "static_argnums", "concrete"),
         transforms={"remat": equinox.filter_checkpoint},
     )
