@@ -31,6 +31,7 @@ import jax.numpy as jnp
 from rich.progress import Progress
 from scutch import catalogue
 from scutch.judging import portfolio, profiles, suite
+from scutch.judging.attempt import Setting
 from scutch.judging.compiled import compiled_once
 from scutch.judging.costs import Memory
 from scutch.judging.isolation import Lost, Runner
@@ -111,7 +112,9 @@ def _costing(subject: Subject) -> Callable[[Any], Any]:
         jax.jit(jnp.sum)(jnp.ones(3))  # starts JAX
         forget([law.function.__module__, *modules_of(subject.package, *MAKING)])
         with contextlib.closing(Unasserted(subject.where)) as unasserted:
-            trial = try_law(law, implementation, examples=examples, unasserted=unasserted)
+            trial = try_law(
+                law, implementation, examples=examples, setting=Setting(unasserted=unasserted)
+            )
         return trial.cost.cpu
 
     return answer

@@ -104,7 +104,7 @@ class Subject:
 
     def ways(self, law: suite.Law) -> tuple[str, ...]:
         """The ways in which this release is known to break a law; none if it holds."""
-        return known.witness_and_ways(_expected(self), law.requirement, law.name)[1]
+        return known.expected(_expected(self), law.requirement, law.name).ways
 
     def module(self, file: str) -> str:
         """The name of the module that a file holds."""
@@ -185,7 +185,11 @@ def judging(subject: Subject, fault: Fault | None) -> Callable[[Any], Any]:
             forget([law.function.__module__, *modules_of(subject.package, *MAKING)])
         with noting() as called:
             trial = try_law(
-                law, load(subject.where), examples=examples, known=subject.ways(law), shrink=False
+                law,
+                load(subject.where),
+                examples=examples,
+                known=known.Expected(ways=subject.ways(law)),
+                shrink=False,
             )
         told = trial.counterexample.input if trial.counterexample else ""
         outcome = "known" if trial.broke else trial.outcome

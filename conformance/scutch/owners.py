@@ -28,6 +28,7 @@ from scutch.examined_boxes import NAMES, NAMES_AS_SPEC, SPEC, SPEC_LAW, examined
 from scutch.implementation import Implementation, SetupError
 from scutch.judging import known as known_failures
 from scutch.judging import suite
+from scutch.judging.attempt import Setting
 from scutch.judging.calls import parse_call
 from scutch.judging.faults import of_one_fault
 from scutch.judging.profiles import PROFILES, prepare_devices
@@ -160,7 +161,7 @@ def judge_box(
             implementation=chosen,
             examples=PROFILES[profile].examples,
             seed=seed,
-            subject=built.subject,
+            setting=Setting(subject=built.subject),
         )
         trials = [attempt(law, replay=calls) for law in laws]
     judged = [replace(t, unmet=()) for t in trials if t.examples or t.outcome == "failed"]

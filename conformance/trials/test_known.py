@@ -314,7 +314,7 @@ def test_a_fork_of_flax_that_accepts_every_structure_is_not_excused(tmp_path):
     name = "test_updates_of_another_structure_are_refused"
     run = settle(str(tmp_path / "fork.py"), isolate=False, profile="quick")
     law = suite.named(name)
-    witness, excused = run.known_of(law)
-    trial = try_law(law, load(run.where), examples=15, witness=witness, known=excused)
+    expected = run.known_of(law)
+    trial = try_law(law, load(run.where), examples=15, known=expected)
     assert run.known
     assert trial.outcome == "failed"

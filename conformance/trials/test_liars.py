@@ -21,7 +21,7 @@ from scutch.adapters.reference import implementation as reference
 from scutch.inputs.boxes import KINDS
 from scutch.inputs.descriptions import Array, Box, Description, Foreign, Mesh
 from scutch.judging import hypothesis_parts, suite
-from scutch.judging.attempt import call_text
+from scutch.judging.attempt import Setting, call_text
 from scutch.judging.calls import parse_call
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import UNASSERTED, Law
@@ -53,9 +53,9 @@ OF_TENSORFLOW = {
 
 
 @pytest.fixture(scope="session")
-def asserting() -> Iterator[Unasserted]:
+def asserting() -> Iterator[Setting]:
     with contextlib.closing(Unasserted(str(ASSERTING))) as remove:
-        yield remove
+        yield Setting(unasserted=remove)
 
 
 @EACH
@@ -121,16 +121,16 @@ def claimed(law: Law, liar: Liar) -> bool:
     return UNASSERTED not in law.fixtures and ROWS[law.requirement].capability in claims
 
 
-def convicted(law: Law, liar: Liar, unasserted: Unasserted) -> Trial:
+def convicted(law: Law, liar: Liar, setting: Setting) -> Trial:
     """A law as a run tries it but for shrinking; its counterexample breaks it again."""
     examples, lying = PROFILES["ci"].examples, liar.implementation
     lying.logical.set_logical_axis_rules(())
-    trial = try_law(law, lying, examples=examples, unasserted=unasserted, shrink=False)
+    trial = try_law(law, lying, examples=examples, setting=setting, shrink=False)
     if trial.counterexample is not None:
         name, inputs = parse_call(trial.counterexample.input)
         assert name == law.name
         lying.logical.set_logical_axis_rules(())
-        again = try_law(law, lying, examples=1, unasserted=unasserted, replay=[inputs])
+        again = try_law(law, lying, examples=1, setting=setting, replay=[inputs])
         assert again.outcome == "failed"
     return trial
 
@@ -178,7 +178,7 @@ def test_every_input_can_be_read_back_and_replayed():
             continue
         reference.logical.set_logical_axis_rules(())
         texts: list[str] = []
-        tried = try_law(law, reference, examples=FEW, seed=1, journal=texts.append)
+        tried = try_law(law, reference, examples=FEW, seed=1, setting=Setting(journal=texts.append))
         read = [parse_call(text) for text in texts]
         assert [call_text(*each) for each in read] == texts
         assert {name for name, _ in read} == {law.name}

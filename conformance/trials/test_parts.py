@@ -16,6 +16,7 @@ from scutch.adapters.draft import draft
 from scutch.catalogue import by_id, plain, select
 from scutch.implementation import Implementation, SetupError
 from scutch.judging import suite
+from scutch.judging.attempt import Setting
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
@@ -79,7 +80,12 @@ def test_no_other_process_is_asked_for_a_box_that_is_not_claimed(claimed):
     law = suite.named("test_removal_does_not_hang_on_assertions")
     logical_law = suite.named("test_removal_does_not_hang_on_assertions[logical]")
     for each in (law, logical_law):
-        trial = try_law(each, part(claimed), examples=5, unasserted=lambda *box: asked.append(box))
+        trial = try_law(
+            each,
+            part(claimed),
+            examples=5,
+            setting=Setting(unasserted=lambda *box: asked.append(box)),
+        )
         assert (trial.outcome, asked) == ("skipped", [])
         assert "does not claim" in trial.reason
 
@@ -169,7 +175,7 @@ def test_a_search_ends_when_as_many_inputs_were_passed_over_as_are_to_be_tried()
     calls = []
     law = replace(law_of_small(["never"]), function=given(number=st.integers())(even))
     implementation = lifting("jit.static_argnums", jit=jax.jit)
-    trial = try_law(law, implementation, examples=20, journal=calls.append)
+    trial = try_law(law, implementation, examples=20, setting=Setting(journal=calls.append))
     assert (len(calls), trial.examples, trial.outcome) == (20, 0, "passed")
     assert trial.beyond == "does not claim part 1: transforms.jit.static_argnums"
 

@@ -20,6 +20,7 @@ from scutch.engine import agreement, forms
 from scutch.engine.agreement import compare_routes, comparing
 from scutch.engine.traces import form, traced
 from scutch.judging import suite
+from scutch.judging.attempt import Setting
 from scutch.judging.trying import try_law
 from scutch.judging.verdicts import rule
 from scutch.lawkit.domain import THE_JUDGE, JudgeAtFault
@@ -458,7 +459,9 @@ def tried_where_nothing_is_near(monkeypatch, *, by_traces):
     law = next(each for each in suite.laws() if each.name == name)
     monkeypatch.setattr(sys.modules[law.function.__module__], "near", lambda *a, **k: False)
     monkeypatch.setattr(agreement, "RUN_OF_EQUAL", 1)
-    return try_law(law, load("reference"), examples=5, by_traces=by_traces, shrink=False)
+    return try_law(
+        law, load("reference"), examples=5, setting=Setting(by_traces=by_traces), shrink=False
+    )
 
 
 def test_a_fault_of_the_judge_leaves_the_requirement_untested(monkeypatch):

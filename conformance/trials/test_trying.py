@@ -25,9 +25,10 @@ from hypothesis.errors import Unsatisfiable
 from scutch.implementation import Implementation
 from scutch.inputs.descriptions import Array, Box
 from scutch.judging import hypothesis_parts, isolation, suite
-from scutch.judging.attempt import mixed
+from scutch.judging.attempt import Setting, mixed
 from scutch.judging.hypothesis_parts import LEAST, Diverted
 from scutch.judging.isolation import Channel, Closed, Runner
+from scutch.judging.known import Expected
 from scutch.judging.profiles import DEFAULT, PROFILES
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
@@ -76,7 +77,9 @@ def test_the_counterexample_is_the_smallest_call_and_reads_back():
 
 def test_shrinking_can_be_left_out():
     calls = []
-    trial = try_law(law_of(small), REFERENCE, examples=100, shrink=False, journal=calls.append)
+    trial = try_law(
+        law_of(small), REFERENCE, examples=100, shrink=False, setting=Setting(journal=calls.append)
+    )
     assert trial.outcome == "failed"
     assert len(calls) < len(set(calls)) + 3, "the engine tried what it had tried"
     assert trial.counterexample.input != "small(number=7)"
@@ -126,7 +129,9 @@ def test_every_input_is_drawn_and_none_is_a_variant_of_another(seed):
 def test_the_seed_decides_what_is_drawn():
     def drawn(seed):
         calls = []
-        try_law(law_of(small), REFERENCE, examples=20, seed=seed, journal=calls.append)
+        try_law(
+            law_of(small), REFERENCE, examples=20, seed=seed, setting=Setting(journal=calls.append)
+        )
         return calls
 
     assert drawn(3) == drawn(3)
@@ -264,8 +269,8 @@ def test_a_witness_is_tried_first_and_what_breaks_alike_is_passed_over():
         law_of(small),
         REFERENCE,
         examples=5,
-        witness="small(number=9)",
-        journal=calls.append,
+        known=Expected("small(number=9)"),
+        setting=Setting(journal=calls.append),
     )
     assert (trial.outcome, trial.broke) == ("failed", True)
     assert calls[0] == trial.expected == trial.counterexample.input
@@ -324,8 +329,7 @@ def test_what_breaks_in_another_way_than_is_known_is_a_new_failure(known):
         law_of(of_two_ways),
         REFERENCE,
         examples=200,
-        known=known,
-        witness="of_two_ways(number=12)",
+        known=Expected("of_two_ways(number=12)", known),
     )
     assert (trial.outcome, trial.broke) == ("failed", False)
     assert (trial.counterexample.input, trial.counterexample.way) == ("of_two_ways(number=3)", ODD)
@@ -338,8 +342,7 @@ def test_all_ways_that_are_known_are_passed_over():
         law_of(of_two_ways),
         REFERENCE,
         examples=200,
-        known=(LARGE, ODD),
-        witness="of_two_ways(number=12)",
+        known=Expected("of_two_ways(number=12)", (LARGE, ODD)),
     )
     assert (trial.broke, trial.counterexample.way, trial.examples) == (True, LARGE, 8)
 
@@ -354,16 +357,14 @@ def test_a_way_that_was_recorded_before_the_law_was_edited_stands_for_its_error(
         law_of(of_two_ways),
         REFERENCE,
         examples=200,
-        known=(before, ODD),
-        witness="of_two_ways(number=12)",
+        known=Expected("of_two_ways(number=12)", (before, ODD)),
     )
     assert (trial.broke, trial.counterexample.way) == (True, LARGE)
     trial = try_law(
         law_of(of_two_ways),
         REFERENCE,
         examples=200,
-        known=(before,),
-        witness="of_two_ways(number=12)",
+        known=Expected("of_two_ways(number=12)", (before,)),
     )
     assert (trial.broke, trial.counterexample.way) == (False, ODD), "another error is none of it"
 
@@ -373,8 +374,7 @@ def test_a_witness_that_breaks_in_another_way_is_a_new_failure():
         law_of(of_two_ways),
         REFERENCE,
         examples=200,
-        known=(LARGE,),
-        witness="of_two_ways(number=4)",
+        known=Expected("of_two_ways(number=4)", (LARGE,)),
     )
     assert (trial.outcome, trial.broke, trial.counterexample.way) == ("failed", False, ODD)
     assert trial.reason.startswith("it is known to fail, but not so")
@@ -385,8 +385,7 @@ def test_where_the_witness_holds_no_way_is_known():
         law_of(of_two_ways),
         REFERENCE,
         examples=200,
-        known=(LARGE, ODD),
-        witness="of_two_ways(number=0)",
+        known=Expected("of_two_ways(number=0)", (LARGE, ODD)),
     )
     assert (trial.outcome, trial.broke, trial.reason[:5]) == ("failed", False, "Asser")
 
@@ -396,7 +395,9 @@ def test_a_witness_out_of_the_domain_has_not_broken_the_law():
     def test_domain(number):
         assume(number < 100)
 
-    trial = try_law(law_of(test_domain), REFERENCE, examples=5, witness="test_domain(number=100)")
+    trial = try_law(
+        law_of(test_domain), REFERENCE, examples=5, known=Expected("test_domain(number=100)")
+    )
     assert (trial.outcome, trial.broke, trial.examples) == ("passed", False, 5)
 
 
@@ -407,8 +408,7 @@ def test_a_witness_that_needs_more_devices_leaves_what_is_known(monkeypatch, kno
         law_of(of_two_ways),
         REFERENCE,
         examples=200,
-        known=known,
-        witness="of_two_ways(number=112)",
+        known=Expected("of_two_ways(number=112)", known),
     )
     assert (trial.outcome, trial.broke) == ("failed", broke)
     assert trial.witness_untried == "needs 8 devices, and there are 1"

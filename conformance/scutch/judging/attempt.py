@@ -1,6 +1,6 @@
 """The calls of one law in one trial, and their results.
 
-    attempt = prepared(law, implementation, None, None)
+    attempt = prepared(law, implementation)
     attempt.call(inputs)
 
 Then `attempt.held` has the inputs on which the law held, and `attempt.ways` how others broke it.
@@ -43,6 +43,29 @@ def call_text(name: str, inputs: Inputs) -> str:
     return f"{name}({', '.join(f'{each}={value!r}' for each, value in inputs.items())})"
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What the laws of a run are tried with.
+
+    Args:
+      subject: The box class that is tried, where it is not the implementation's own.
+      unasserted: Removes axes in a process without assertions; needed by laws that take it.
+      journal: Told the text of each call before it is made; once the law is broken, with a null
+        character and the last counterexample as JSON after it.
+      exchange: In process 0 of a job: lets every process of it try each input at the same time.
+      by_traces: Whether a law that compares two routes may take equal traces for agreement.
+    """
+
+    subject: Subject | None = None
+    unasserted: Callable[..., Any] | None = None
+    journal: Callable[[str], None] = no_journal
+    exchange: Exchange | None = None
+    by_traces: bool = True
+
+
+ALONE = Setting()
+
+
 @dataclass
 class Attempt:
     """The calls of one law in one trial, and their results.
@@ -53,9 +76,8 @@ class Attempt:
       builder: Builds its inputs from their descriptions.
       fixtures: Its arguments that are not drawn, by name.
       claimed: The implementation, and its namespaces.
-      journal: Told the text of each call before it is made, and `noted`.
+      setting: What the laws of a run are tried with. Its journal is told `noted` after each call.
       noted: The last counterexample as JSON, after a null character; empty if there is none.
-      exchange: In process 0 of a job, as in `try_law`.
       held: The calls on which the law held.
       ways: By type of error and place, the last counterexample, with its exception.
       classes: The class of errors that Hypothesis is shown for each of `ways`.
@@ -74,9 +96,8 @@ class Attempt:
     builder: Builder
     fixtures: Inputs
     claimed: tuple[Any, ...] = ()
-    journal: Callable[[str], None] = no_journal
+    setting: Setting = ALONE
     noted: str = ""
-    exchange: Exchange | None = None
     held: set[str] = field(default_factory=set)
     ways: dict[Any, tuple[Counterexample, BaseException]] = field(default_factory=dict)
     classes: dict[Any, type[AssertionError]] = field(default_factory=dict)
@@ -99,12 +120,12 @@ class Attempt:
           JobBroken: The job in which it was tried cannot be used again.
         """
         text, error = call_text(self.name, inputs), None
-        self.journal(text + self.noted)
+        self.setting.journal(text + self.noted)
         try:
-            if self.exchange is None:
+            if self.setting.exchange is None:
                 self.try_here(inputs)
             else:
-                self.exchange.together(text, lambda: self.try_here(inputs))
+                self.setting.exchange.together(text, lambda: self.try_here(inputs))
         except BaseException as raised:
             if self.is_left_by(raised):
                 self.turned_away += isinstance(raised, OutOfDomain)
@@ -136,7 +157,7 @@ class Attempt:
             one line, so that Hypothesis tells ways apart.
           JobBroken: The job cannot be used again.
         """
-        ends_job = self.exchange is not None and self.exchange.is_broken
+        ends_job = self.setting.exchange is not None and self.setting.exchange.is_broken
         order = hypothesis_parts.is_order(error) and not ends_job
         shown = Diverted(error) if order else error
         reason = describe(shown) if order else hypothesis_parts.told(error, self.function)
@@ -213,21 +234,18 @@ class Attempt:
         self.held.clear()
 
 
-def prepared(
-    law: Law, implementation: Implementation, unasserted: Any, subject: Subject | None = None
-) -> Attempt:
+def prepared(law: Law, implementation: Implementation, setting: Setting = ALONE) -> Attempt:
     """A law with everything that its calls need, before any call.
 
     Args:
       law: The law.
       implementation: The implementation under judgment, which claims the law's capabilities.
-      unasserted: Removes axes in a process without assertions; needed by laws that take it.
-      subject: As in `try_law`.
+      setting: What the laws of a run are tried with.
 
     Returns:
       The attempt: the law, the builder of its inputs, its fixtures, and no results yet.
     """
-    subject = subject or SUBJECTS[law.subject or PARTITIONED](implementation)
+    subject = setting.subject or SUBJECTS[law.subject or PARTITIONED](implementation)
     builder = Builder(
         implementation.meta,
         subject.make,
@@ -235,11 +253,11 @@ def prepared(
         implementation.linen,
         owned=subject.owned,
     )
-    fixtures = law.arguments(implementation, subject, unasserted)
+    fixtures = law.arguments(implementation, subject, setting.unasserted)
     function = hypothesis_parts.written(law.function)
     leaving.remember(function)
     spaces = (fixtures.get(name, getattr(implementation, name)) for name in CAPABILITIES)
-    return Attempt(law.name, function, builder, fixtures, (implementation, *spaces))
+    return Attempt(law.name, function, builder, fixtures, (implementation, *spaces), setting)
 
 
 def mixed(broken_by: Inputs, inputs: Inputs, *, owned: bool = False) -> Iterator[Inputs]:

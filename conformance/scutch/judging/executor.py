@@ -18,8 +18,10 @@ from typing import Any
 from scutch.catalogue import Requirement
 from scutch.implementation import Implementation
 from scutch.judging import changed, costs, isolation, job, suite
+from scutch.judging.attempt import Setting
 from scutch.judging.calls import parse_call
 from scutch.judging.job import Job
+from scutch.judging.known import Expected
 from scutch.judging.readable import readable
 from scutch.judging.run import Run
 from scutch.judging.suite import Law
@@ -103,21 +105,24 @@ class Executor:
             trial = self.tried(law)
         return self.weighed(replace(trial, calls=tuple(sorted(called | self.called_by_import))))
 
+    @property
+    def setting(self) -> Setting:
+        """What the laws of this run are tried with."""
+        return Setting(
+            unasserted=self.unasserted, journal=self.runner.note, by_traces=self.run.by_traces
+        )
+
     def tried(self, law: Law) -> Trial:
         """Try a law with the settings of the run, in this process."""
-        witness, known = self.run.known_of(law)
         return try_law(
             law,
             self.implementation,
             examples=self.run.inputs_for(law.requirement),
             seed=self.run.seed,
-            unasserted=self.unasserted,
-            witness=witness,
-            known=known,
+            known=self.run.known_of(law),
             replay=[parse_call(self.run.replay)[1]] if self.run.replay else None,
             first=[parse_call(c)[1] for c in self.run.first.get(law.name, ()) if law.takes(c)],
-            journal=self.runner.note,
-            by_traces=self.run.by_traces,
+            setting=self.setting,
         )
 
     def weighed(self, trial: Trial) -> Trial:
@@ -168,11 +173,9 @@ class Executor:
             self.implementation,
             examples=min(self.run.examples, RETRIED),
             seed=self.run.seed,
-            unasserted=self.unasserted,
-            journal=self.runner.note,
-            known=self.run.known_of(by_name[test])[1],
+            known=Expected(ways=self.run.known_of(by_name[test]).ways),
             unless=[(by_name[name], call) for name, call in others],
-            by_traces=self.run.by_traces,
+            setting=self.setting,
         )
 
     def retry(self, broken: Trial, needed: Sequence[Trial], *, until: float) -> Trial | None:

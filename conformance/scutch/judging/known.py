@@ -28,7 +28,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
@@ -217,9 +217,26 @@ def _entry(name: str, entry: dict[str, Any], place: str, faults: Mapping[str, Ca
     )
 
 
-def witness_and_ways(
-    entries: Iterable[Known], requirement: str, test: str
-) -> tuple[str | None, tuple[str, ...]]:
+class Expected(NamedTuple):
+    """What is known of how a law breaks.
+
+    Attributes:
+      witness: A call that breaks it. It is tried first, alone. If the law holds on it, no way is
+        known, so every failure is a new one. If it needs more devices than there are, the ways stay
+        known.
+      ways: The ways in which it breaks, as `ways.way` has them. Inputs that break it in one of them
+        are passed over; if no input breaks it in another way, `Trial.broke` is true. If there is a
+        witness and no way, the known way is the one in which the witness breaks the law.
+    """
+
+    witness: str | None = None
+    ways: tuple[str, ...] = ()
+
+
+NOTHING = Expected()
+
+
+def expected(entries: Iterable[Known], requirement: str, test: str) -> Expected:
     """The call that is known to break a law, if there is one, and the ways in which it breaks.
 
     Args:
@@ -231,7 +248,7 @@ def witness_and_ways(
       The call and the ways of its entry; `None` and no ways where it has no entry.
     """
     found = (e for e in entries if (e.requirement, e.test) == (requirement, test))
-    return next(((entry.witness, entry.errors) for entry in found), (None, ()))
+    return next((Expected(entry.witness, entry.errors) for entry in found), NOTHING)
 
 
 def toml(implementation: str, entries: Iterable[Known]) -> str:

@@ -15,9 +15,11 @@ from typing import Any
 
 from scutch.implementation import Implementation
 from scutch.judging import job, suite
+from scutch.judging.attempt import Setting
 from scutch.judging.calls import parse_call
 from scutch.judging.exchange import Exchange
 from scutch.judging.jax_parts import lower_quickly
+from scutch.judging.known import Expected
 from scutch.judging.profiles import prepare_devices
 from scutch.judging.suite import Law
 from scutch.judging.trying import try_law
@@ -49,9 +51,8 @@ def lead(exchange: Exchange, implementation: Implementation, request: Any, *, ch
         implementation,
         examples=request["examples"],
         seed=request["seed"],
-        witness=request["witness"],
-        known=request["known"],
-        exchange=exchange,
+        known=Expected(request["witness"], tuple(request["known"])),
+        setting=Setting(exchange=exchange),
         replay=None if replay is None else [parse_call(replay)[1]],
     )
     return trial.to_data()

@@ -22,6 +22,7 @@ from scutch.judging import changed, compiled, known, portfolio, profiles, shards
 from scutch.judging.causes import Cause
 from scutch.judging.choices import check, known_failures, skipped
 from scutch.judging.jax_parts import backends_are_started
+from scutch.judging.known import Expected
 from scutch.judging.probe import probe
 from scutch.judging.settings import check_settings
 from scutch.judging.verdicts import Expectation, Ruling
@@ -195,9 +196,9 @@ class Run:
         )
         return cls(**{**data, **lists, "known": entries})
 
-    def known_of(self, law: suite.Law) -> tuple[str | None, tuple[str, ...]]:
+    def known_of(self, law: suite.Law) -> Expected:
         """The call that is known to break a law, and the ways in which it is known to break."""
-        return known.witness_and_ways(self.known, law.requirement, law.name)
+        return known.expected(self.known, law.requirement, law.name)
 
 
 def settle(

@@ -14,18 +14,16 @@ The plugin, `judge_box`, a replay and the trials of the judge all try laws throu
 
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from scutch.engine.agreement import comparing
 from scutch.implementation import Implementation
-from scutch.inputs.subjects import Subject
 from scutch.judging import costs, hypothesis_parts
-from scutch.judging.attempt import Attempt, Inputs, no_journal, prepared
+from scutch.judging.attempt import ALONE, Attempt, Inputs, Setting, prepared
 from scutch.judging.calls import parse_call
-from scutch.judging.exchange import Exchange
 from scutch.judging.hypothesis_parts import describe
+from scutch.judging.known import NOTHING, Expected
 from scutch.judging.profiles import PROFILES
 from scutch.judging.suite import Law
 from scutch.judging.trials import Counterexample, Trial
@@ -58,17 +56,12 @@ def try_law(
     *,
     examples: int,
     seed: int = 0,
-    subject: Subject | None = None,
-    unasserted: Callable[..., Any] | None = None,
-    witness: str | None = None,
-    known: Collection[str] = (),
-    replay: Iterable[Inputs] | None = None,
-    first: Iterable[Inputs] = (),
     shrink: bool = True,
-    journal: Callable[[str], None] = no_journal,
-    exchange: Exchange | None = None,
+    known: Expected = NOTHING,
+    first: Iterable[Inputs] = (),
+    replay: Iterable[Inputs] | None = None,
     unless: Iterable[tuple[Law, str]] = (),
-    by_traces: bool = True,
+    setting: Setting = ALONE,
 ) -> Trial:
     """Try one law on an implementation.
 
@@ -79,23 +72,13 @@ def try_law(
       implementation: The implementation under judgment, which claims the law's capabilities.
       examples: On how many inputs a law of ordinary cost is tried, at least 1.
       seed: Of the search.
-      subject: The box class that is tried, where it is not the implementation's own.
-      unasserted: Removes axes in a process without assertions; needed by laws that take it.
-      witness: A call that is known to break the law. It is tried first, alone.
-      known: The ways, as `ways.way` has them, in which the law is known to break. Inputs that break
-        it in a known way are passed over; if no input breaks it in another way, `Trial.broke` is
-        true. If there is a witness and no way, the known way is the one in which the witness breaks
-        the law. If the law holds on the witness, no way is known, so every failure is a new one. If
-        the witness needs more devices than there are, the ways stay known.
-      replay: Inputs to try, one after the other, instead of drawing any.
-      first: Inputs to try before any is drawn; where one breaks the law, none is drawn.
       shrink: Whether a broken law is broken again by smaller inputs.
-      journal: Told the text of each call before it is made; once the law is broken, with a null
-        character and the last counterexample as JSON after it.
-      exchange: In process 0 of a job: lets every process of it try each input at the same time.
+      known: How the law is known to break.
+      first: Inputs to try before any is drawn; where one breaks the law, none is drawn.
+      replay: Inputs to try, one after the other, instead of drawing any.
       unless: Other laws, each with a call that breaks it. An input is out of domain if the call,
         with parts of the input put into it (see `mixed`), still breaks the other law.
-      by_traces: Whether a law that compares two routes may take equal traces for agreement.
+      setting: What the laws of a run have in common.
 
     Returns:
       The trial, with the exception that broke the law as its `error`.
@@ -103,17 +86,15 @@ def try_law(
     Raises:
       KeyboardInterrupt: Somebody pressed Ctrl-C.
     """
-    attempt = prepared(law, implementation, unasserted, subject)
-    attempt.journal, attempt.exchange = journal, exchange
-    attempt.known = frozenset(known)
+    attempt = prepared(law, implementation, setting)
+    attempt.known = frozenset(known.ways)
     for other, call in unless:
-        named = parse_call(call)[1]
-        attempt.unless.append((prepared(other, implementation, unasserted, subject), named))
+        attempt.unless.append((prepared(other, implementation, setting), parse_call(call)[1]))
     meter, started, error = costs.Meter(), time.perf_counter(), None
     with (
         warnings.catch_warnings(),
         marks.noting_reached() as reached,
-        comparing(by_traces=by_traces, seed=seed),
+        comparing(by_traces=setting.by_traces, seed=seed),
     ):
         warnings.simplefilter("ignore")
         try:
@@ -122,8 +103,8 @@ def try_law(
             if replay is not None:
                 attempt.replay(replay)
             else:
-                if witness is not None:
-                    attempt.begin_with(witness)
+                if known.witness is not None:
+                    attempt.begin_with(known.witness)
                 attempt.replay(first)
                 _search(law, attempt, reached, examples=examples, seed=seed, shrink=shrink)
         except KeyboardInterrupt:
@@ -137,7 +118,7 @@ def try_law(
         len(attempt.held),
         time.perf_counter() - started,
         () if replay is not None else tuple(n for n in law.must_reach if n not in reached),
-        expected=witness,
+        expected=known.witness,
         beyond=attempt.beyond,
         witness_untried=attempt.witness_untried,
         cost=meter.cost(),

@@ -9,6 +9,7 @@ import contextlib
 from scutch import catalogue
 from scutch.implementation import Implementation, SetupError
 from scutch.judging import known, suite
+from scutch.judging.attempt import Setting
 from scutch.judging.calls import NotACall, parse_call
 from scutch.judging.profiles import PROFILES, prepare_devices
 from scutch.judging.trying import try_law
@@ -60,7 +61,10 @@ def _searched(requirement: str, implementation: Implementation, where: str) -> s
     with contextlib.closing(Unasserted(where)) as unasserted:
         for law in laws:
             trial = try_law(
-                law, implementation, examples=PROFILES["ci"].examples, unasserted=unasserted
+                law,
+                implementation,
+                examples=PROFILES["ci"].examples,
+                setting=Setting(unasserted=unasserted),
             )
             if trial.counterexample is not None and trial.counterexample.input:
                 return trial.counterexample.input

@@ -18,7 +18,7 @@ from typing import Any
 from scutch.implementation import Implementation
 from scutch.inputs.descriptions import Builder, build
 from scutch.inputs.subjects import PARTITIONED, remaining
-from scutch.judging.attempt import prepared
+from scutch.judging.attempt import Setting, prepared
 from scutch.judging.calls import VOCABULARY
 from scutch.judging.hypothesis_parts import written
 from scutch.judging.suite import UNASSERTED, Law
@@ -114,7 +114,7 @@ class Failure:
             raise Nameless("the law compares with the reference implementation, which is scutch's")
 
         def call(one: Implementation) -> None:
-            attempt = prepared(law, one, functools.partial(remaining, one))
+            attempt = prepared(law, one, Setting(unasserted=functools.partial(remaining, one)))
             built = {name: build(value, attempt.builder) for name, value in inputs.items()}
             attempt.function(**attempt.fixtures, **built)
 
@@ -201,7 +201,7 @@ class Failure:
         if UNASSERTED in self.law.fixtures:
             names.imports["import functools"] = None
             yield f"{UNASSERTED} = functools.partial(remaining, implementation)"
-        attempt = prepared(self.law, self.implementation, None)
+        attempt = prepared(self.law, self.implementation)
         for name, value in self.inputs.items():
             yield f"{name} = {self._input(value, attempt.builder, names)}"
         yield f"{_LAW}({', '.join(f'{n}={n}' for n in [*self.law.fixtures, *self.inputs])})"

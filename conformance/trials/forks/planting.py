@@ -122,14 +122,14 @@ def judged(implementation: Implementation, patterns: tuple[str, ...]) -> tuple[R
         if suite.UNASSERTED not in law.fixtures and not law.in_job
     ]
 
-    def attempt(law: suite.Law, **options: Any) -> Trial:
-        ways = known.witness_and_ways(expected, law.requirement, law.name)[1]
-        return try_law(law, implementation, examples=_QUICK.examples, seed=0, known=ways, **options)
+    def of(law: suite.Law) -> known.Expected:
+        return known.expected(expected, law.requirement, law.name)
 
-    trials = [
-        attempt(law, witness=known.witness_and_ways(expected, law.requirement, law.name)[0])
-        for law in laws
-    ]
+    def attempt(law: suite.Law, **options: Any) -> Trial:
+        options = {"known": known.Expected(ways=of(law).ways), **options}
+        return try_law(law, implementation, examples=_QUICK.examples, seed=0, **options)
+
+    trials = [attempt(law, known=of(law)) for law in laws]
     tried = {trial.requirement for trial in trials}
     return summarize(
         rule(
