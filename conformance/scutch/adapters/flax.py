@@ -27,7 +27,7 @@ _SINCE = {
         "0.12.1",
     ),
     "nnx.RngStream.normal": "0.11.2",
-    "nnx.with_rngs": "0.12.6",
+    "nnx.with_rngs": "0.12.7",
     "nnx.Rngs.fork": "0.12.0",  # with a shape as `split`; with a number alone before
     "nnx.RngStream.lecun_normal": "0.12.1",
     "transforms.shard_map.check_vma": "0.12.1",  # `check_rep` before
